@@ -1,0 +1,206 @@
+//! Executions: one evaluation of one sequence, from its submission to its retirement.
+//!
+//! Not here: submitting (`engine/evaluate.rs`) and the handle that users wait with (`sequence.rs`).
+
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use crate::backend::TimelinePoint;
+use crate::engine::driver::NativeSequence;
+use crate::engine::registration::Registration;
+use crate::engine::scopes::ScopeCell;
+use crate::engine::sequences::SequenceCell;
+use crate::engine::threads::Job;
+use crate::engine::{Engine, frames};
+use crate::error::{BackendErrorKind, Error};
+use crate::event::EventKind;
+use crate::sync::Mutex;
+
+pub(crate) struct ExecutionCell {
+    pub point: TimelinePoint,
+    /// Its number in its scope, from 1.
+    pub number: u64,
+    pub sequence: Arc<SequenceCell>,
+    /// The execution hooks that were registered when it was submitted.
+    pub hooks: Option<Arc<[Arc<Registration>]>>,
+    /// The native recording, here while the device may use it.
+    pub native: Mutex<Option<NativeSequence>>,
+    state: Mutex<ExecutionState>,
+}
+
+struct ExecutionState {
+    result: Option<Result<(), Error>>,
+    /// Somebody has seen the result: a failure need not be reported again at finish (L13).
+    observed: bool,
+    wakers: Vec<Waker>,
+}
+
+impl ExecutionCell {
+    pub(crate) fn new(
+        point: TimelinePoint,
+        number: u64,
+        sequence: Arc<SequenceCell>,
+        hooks: Option<Arc<[Arc<Registration>]>>,
+    ) -> Self {
+        ExecutionCell {
+            point,
+            number,
+            sequence,
+            hooks,
+            native: Mutex::new(None),
+            state: Mutex::new(ExecutionState { result: None, observed: false, wakers: Vec::new() }),
+        }
+    }
+
+    pub(crate) fn scope(&self) -> &Arc<ScopeCell> {
+        &self.sequence.scope
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.sequence.scope.engine
+    }
+
+    /// The result, once it is there; looking at it counts as having seen a failure.
+    pub(crate) fn result(&self) -> Option<Result<(), Error>> {
+        let mut state = self.state.lock();
+        let result = state.result.clone();
+        state.observed |= result.is_some();
+        result
+    }
+
+    /// The result, without counting as having seen it.
+    pub(crate) fn peek(&self) -> Option<Result<(), Error>> {
+        self.state.lock().result.clone()
+    }
+
+    /// The failure that nobody has seen.
+    pub(crate) fn unseen_failure(&self) -> Option<Error> {
+        let state = self.state.lock();
+        if state.observed {
+            return None;
+        }
+        state.result.clone()?.err()
+    }
+
+    /// The result, or the promise to wake.
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<(), Error>> {
+        let mut state = self.state.lock();
+        let result = state.result.clone();
+        state.observed |= result.is_some();
+        if result.is_none() && !state.wakers.iter().any(|known| known.will_wake(waker)) {
+            state.wakers.push(waker.clone());
+        }
+        result
+    }
+
+    /// True once retired, else the promise to wake; without counting as having seen the result.
+    pub(crate) fn poll_unseen(&self, waker: &Waker) -> bool {
+        let mut state = self.state.lock();
+        if state.result.is_none() && !state.wakers.iter().any(|known| known.will_wake(waker)) {
+            state.wakers.push(waker.clone());
+        }
+        state.result.is_some()
+    }
+
+    fn complete(&self, result: Result<(), Error>, wake: &mut Vec<Waker>) {
+        let mut state = self.state.lock();
+        state.result = Some(result);
+        wake.append(&mut state.wakers);
+    }
+
+    /// As a future: the result, or the promise to wake.
+    pub(crate) fn poll_wait(self: &Arc<Self>, waker: &Waker) -> Poll<Result<(), Error>> {
+        if let Err(error) = self.check_wait() {
+            return Poll::Ready(Err(error));
+        }
+        if !self.engine().options.threads {
+            self.engine().retire_and_queue_hooks();
+        }
+        match self.poll(waker) {
+            Some(result) => Poll::Ready(result),
+            None => Poll::Pending,
+        }
+    }
+
+    fn check_wait(&self) -> Result<(), Error> {
+        self.engine().check_process()?;
+        if frames::inside_hook_for(self.scope(), self.number) {
+            let what = format!("execution {} of scope `{}`", self.number, self.scope().label);
+            return Err(Error::WouldDeadlock { what: what.into() });
+        }
+        Ok(())
+    }
+
+    /// Blocks until the execution has retired, or until `deadline`: `None` then, and nothing has changed (L7).
+    ///
+    /// # Errors
+    /// `WouldDeadlock` from inside a hook that runs for this very execution (L15).
+    pub(crate) fn wait(
+        self: &Arc<Self>,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Result<(), Error>>, Error> {
+        self.check_wait()?;
+        let engine = self.engine();
+        if engine.on_cleanup_thread() || !engine.options.threads {
+            let wait = std::future::poll_fn(|context| self.poll_wait(context.waker()));
+            return Ok(engine.block_on(wait, deadline));
+        }
+        loop {
+            if let Some(result) = self.result() {
+                engine.run_hooks_inline(self.scope());
+                return Ok(Some(result));
+            }
+            let left = match deadline {
+                None => None,
+                Some(at) => match at.checked_duration_since(Instant::now()) {
+                    Some(left) => Some(left),
+                    None => return Ok(None),
+                },
+            };
+            let pass = engine.gate.enter();
+            engine.wait_device(&[self.point], left);
+            drop(pass);
+            if engine.retire_but_leave(self.scope()) && self.peek().is_none() {
+                engine.push_job(Job::Hooks(self.scope().clone()));
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Publishes the end of an execution: result first, hooks later (L7).
+    pub(crate) fn retire_execution(
+        self: &Arc<Self>,
+        execution: &Arc<ExecutionCell>,
+        wake: &mut Vec<Waker>,
+        due: &mut Vec<Arc<ScopeCell>>,
+    ) {
+        let mut native = execution.native.lock().take().expect("an execution in flight has its recording");
+        let sequence = &execution.sequence;
+        let result = match self.lost_error() {
+            Some(lost) => Err(lost),
+            None => self.driver.collect(&mut native).map_err(|error| {
+                self.note_backend_error(&error);
+                match error.kind {
+                    BackendErrorKind::DeviceLost => self.backend_error(error),
+                    _ => Error::Execution {
+                        sequence: sequence.name.clone(),
+                        execution: execution.number,
+                        cause: error,
+                    },
+                }
+            }),
+        };
+        sequence.retired(native, result.is_ok());
+        self.emit(Some(execution.scope()), None, || EventKind::Complete {
+            sequence: sequence.name.clone(),
+            execution: execution.number,
+            ok: result.is_ok(),
+        });
+        execution.complete(result, wake);
+        if execution.scope().execution_retired(execution, wake) {
+            due.push(execution.scope().clone());
+        }
+    }
+}

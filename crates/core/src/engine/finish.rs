@@ -1,0 +1,716 @@
+//! Running a scope's hooks: execution hooks as executions retire, and the whole order of finishing (L10,
+//! L11, L13, L16). The one place where user code is called.
+//!
+//! Whoever polls takes the runner's role for that poll, if it is free; a pending hook is parked in the scope,
+//! so that any other waiter, or the cleanup thread, goes on with it (L18). The order of finishing is the order
+//! of the questions in [`ScopeCell::next`].
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
+
+use crate::cleanup::{CleanupContext, ExecutionInfo, HookClass, Period};
+use crate::engine::execution::ExecutionCell;
+use crate::engine::frames;
+use crate::engine::quarantine::Quarantine;
+use crate::engine::registration::{HookRun, Registration, RunEnd};
+use crate::engine::scopes::{Entry, Phase, ScopeCell, ScopeInner};
+use crate::engine::threads::Job;
+use crate::error::{CleanupFailure, EndOfLife, Error, SharedError};
+use crate::event::{EventKind, HookEnd};
+use crate::report::{CleanupError, CleanupErrorKind, DetachedHook, Outcome, ScopeReport};
+use crate::sync::MutexGuard;
+
+/// How far finishing is.
+#[derive(Default)]
+pub(crate) struct FinishState {
+    /// The scope's place on its parent's stack.
+    pub entry: Option<u64>,
+    /// Hooks have deadlines: only the cleanup thread runs them, so that finish can return (L16).
+    pub needs_cleanup_thread: bool,
+    requested: Option<Outcome>,
+    /// When waiting for executions ends.
+    deadline: Option<Instant>,
+    timed_out: bool,
+    /// Nobody waits for the result.
+    unattended: bool,
+    released_tensors: u64,
+    released_bytes: u64,
+    /// Bytes that the policy's trim gave back; none before the trim.
+    trimmed: Option<u64>,
+}
+
+/// A hook that runs with a deadline.
+pub(crate) struct RunningHook {
+    registration: Arc<Registration>,
+    execution: Option<Arc<ExecutionCell>>,
+    started: Instant,
+    deadline: Instant,
+}
+
+/// What the runner is at.
+pub(crate) enum Active {
+    Hook(HookRun),
+    Child(Box<FinishWait>),
+}
+
+/// How much of the cleanup is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The hooks of executions that have retired.
+    Executions,
+    /// Everything.
+    Finish,
+}
+
+/// What comes next.
+enum Next {
+    Run(Active),
+    /// Something was done without user code: ask again.
+    Again,
+    /// Executions are running.
+    Wait,
+    /// Nothing is left in this mode.
+    Idle,
+}
+
+/// How a turn of the runner ended.
+enum Turn {
+    Idle,
+    Pending,
+    /// The supervisor took the role away; another goes on.
+    Revoked,
+}
+
+/// Wakes everybody who waits for a scope: any of them can go on with a pending hook.
+struct ScopeWaker(Weak<ScopeCell>);
+
+impl Wake for ScopeWaker {
+    fn wake(self: Arc<Self>) {
+        if let Some(scope) = self.0.upgrade() {
+            scope.wake_all();
+        }
+    }
+}
+
+impl ScopeCell {
+    pub(crate) fn wake_all(&self) {
+        let wakers = self.inner.lock().take_wakers();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Begins to finish. False if somebody else has begun.
+    ///
+    /// # Errors
+    /// `ScopeFinished` if it has finished.
+    pub(crate) fn begin_finish(self: &Arc<Self>, requested: Outcome) -> Result<bool, Error> {
+        let supervised = {
+            let mut inner = self.inner.lock();
+            match inner.phase {
+                Phase::Finished(outcome) => {
+                    return Err(Error::ScopeFinished { scope: self.label.clone(), outcome });
+                }
+                Phase::Finishing => return Ok(false),
+                Phase::Open => {}
+            }
+            // L10: from here on registering is refused.
+            inner.phase = Phase::Finishing;
+            inner.finish.requested = Some(requested);
+            inner.finish.deadline =
+                self.finish_deadline.and_then(|after| Instant::now().checked_add(after));
+            inner.finish.deadline
+        };
+        self.engine.emit(Some(self), None, || EventKind::ScopeFinishing);
+        if let Some(at) = supervised {
+            self.engine.supervise(self, at);
+        }
+        Ok(true)
+    }
+
+    /// Begins to finish a scope that was dropped. False if somebody has begun, or it has finished.
+    pub(crate) fn begin_abandon(self: &Arc<Self>, outcome: Outcome) -> bool {
+        if !matches!(self.begin_finish(outcome), Ok(true)) {
+            return false;
+        }
+        self.set_unattended();
+        true
+    }
+
+    /// The outcome as it stands now.
+    fn outcome(&self, inner: &ScopeInner) -> Option<Outcome> {
+        let requested = inner.finish.requested?;
+        Some(if inner.loss_recorded {
+            Outcome::DeviceLost
+        } else if requested == Outcome::Panicked {
+            Outcome::Panicked
+        } else if inner.cancelled {
+            Outcome::Cancelled
+        } else if inner.finish.timed_out {
+            Outcome::TimedOut
+        } else if requested == Outcome::Completed && inner.failed_executions > 0 {
+            Outcome::Failed
+        } else {
+            requested
+        })
+    }
+
+    /// Goes on with the cleanup as far as possible; ready when nothing of `mode` is left.
+    pub(crate) fn poll_run(self: &Arc<Self>, mode: Mode, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let (ticket, active) = {
+                let mut inner = self.inner.lock();
+                let done = match mode {
+                    Mode::Finish => inner.result.is_some(),
+                    Mode::Executions => inner.batches.is_empty() && inner.parked.is_none(),
+                };
+                if done {
+                    return Poll::Ready(());
+                }
+                inner.register_waker(context.waker());
+                if inner.runner.is_some() {
+                    return Poll::Pending;
+                }
+                inner.next_ticket += 1;
+                inner.runner = Some(inner.next_ticket);
+                (inner.next_ticket, inner.parked.take())
+            };
+            match self.run(mode, ticket, active) {
+                Turn::Pending => return Poll::Pending,
+                Turn::Idle => {}
+                Turn::Revoked => return Poll::Ready(()),
+            }
+        }
+    }
+
+    /// One turn of the runner: user code is called here, with no lock held (L15).
+    fn run(self: &Arc<Self>, mode: Mode, ticket: u64, mut active: Option<Active>) -> Turn {
+        let waker = Waker::from(Arc::new(ScopeWaker(Arc::downgrade(self))));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Some(mut running) = active.take() {
+                let poll = match &mut running {
+                    Active::Hook(run) => run.poll(&mut context).map(Some),
+                    Active::Child(child) => Pin::new(&mut **child).poll(&mut context).map(|result| {
+                        self.child_finished(result);
+                        None
+                    }),
+                };
+                match (poll, running) {
+                    (Poll::Pending, running) => {
+                        let mut inner = self.inner.lock();
+                        if inner.runner == Some(ticket) {
+                            inner.parked = Some(running);
+                            inner.runner = None;
+                            return Turn::Pending;
+                        }
+                        drop(inner);
+                        self.outlive(running);
+                        return Turn::Revoked;
+                    }
+                    (Poll::Ready(Some(end)), Active::Hook(run)) => {
+                        if !self.hook_ended(ticket, run, end) {
+                            return Turn::Revoked;
+                        }
+                    }
+                    (Poll::Ready(_), _) => {}
+                }
+            }
+            match self.next(mode, ticket) {
+                Next::Run(next) => active = Some(next),
+                Next::Again => {}
+                Next::Wait => return Turn::Pending,
+                Next::Idle => return Turn::Idle,
+            }
+        }
+    }
+
+    /// What comes next. The order of the questions is the order of L16.
+    fn next(self: &Arc<Self>, mode: Mode, ticket: u64) -> Next {
+        let mut inner = self.inner.lock();
+        // Execution hooks first, whatever else is due (L11).
+        if let Some(batch) = inner.batches.front_mut() {
+            if batch.left == 0 {
+                let done = inner.batches.pop_front();
+                drop(inner);
+                drop(done);
+                return Next::Again;
+            }
+            batch.left -= 1;
+            let execution = batch.execution.clone();
+            let hooks = execution.hooks.as_ref().expect("a batch has hooks");
+            let registration = hooks[batch.left].clone();
+            return self.start(inner, registration, Some(execution));
+        }
+        if mode == Mode::Executions {
+            inner.runner = None;
+            let wakers = inner.take_wakers();
+            drop(inner);
+            wakers.into_iter().for_each(Waker::wake);
+            return Next::Idle;
+        }
+        if inner.running > 0 && !inner.finish.timed_out {
+            if inner.finish.deadline.is_none_or(|at| Instant::now() < at) {
+                inner.runner = None;
+                return Next::Wait;
+            }
+            inner.finish.timed_out = true;
+        }
+        let failures = std::mem::take(&mut inner.failures);
+        if !failures.is_empty() {
+            self.report_failures(&mut inner, &failures);
+            drop(inner);
+            drop(failures);
+            return Next::Again;
+        }
+        if let Some((_, entry)) = inner.stack.pop_last() {
+            return match entry {
+                Entry::Hook(registration) => self.start(inner, registration, None),
+                Entry::Sequence(sequence) => {
+                    drop(inner);
+                    let why = EndOfLife::ScopeFinished(self.label.clone());
+                    self.destroy_sequence(&sequence, why);
+                    Next::Again
+                }
+                Entry::Child(child) => {
+                    let requested = self.outcome(&inner).unwrap_or(Outcome::Completed);
+                    drop(inner);
+                    Next::Run(Active::Child(Box::new(FinishWait::implied(child, requested))))
+                }
+            };
+        }
+        if !inner.tensors.is_empty() {
+            let tensors = ScopeCell::take_tensors(&mut inner);
+            drop(inner);
+            self.release_tensors(tensors);
+            return Next::Again;
+        }
+        if let Some(registration) = inner.after_release.pop() {
+            return self.start(inner, registration, None);
+        }
+        if inner.finish.trimmed.is_none() {
+            inner.finish.trimmed = Some(0);
+            drop(inner);
+            self.let_go();
+            return Next::Again;
+        }
+        debug_assert_eq!(inner.runner, Some(ticket), "only the runner ends a scope");
+        self.end(inner);
+        Next::Idle
+    }
+
+    /// Starts a hook, or records that it is skipped (L14).
+    fn start(
+        self: &Arc<Self>,
+        mut inner: MutexGuard<'_, ScopeInner>,
+        registration: Arc<Registration>,
+        execution: Option<Arc<ExecutionCell>>,
+    ) -> Next {
+        let deadline = registration.deadline.or(self.hook_deadline);
+        if deadline.is_some() && !self.engine.on_cleanup_thread() {
+            return self.hand_to_cleanup_thread(inner, registration);
+        }
+        let lost = registration.class == HookClass::Device && self.engine.is_lost();
+        if lost {
+            self.record_loss(&mut inner);
+        }
+        let outcome = self.outcome(&inner);
+        let body = if lost { None } else { registration.take_body() };
+        let Some(body) = body else {
+            drop(inner);
+            registration.count_skip();
+            self.emit_hook(&registration, execution.as_deref(), HookEnd::Skipped);
+            return Next::Again;
+        };
+        let supervised = deadline.and_then(|after| Instant::now().checked_add(after));
+        if let Some(at) = supervised {
+            inner.running_hook = Some(RunningHook {
+                registration: registration.clone(),
+                execution: execution.clone(),
+                started: Instant::now(),
+                deadline: at,
+            });
+        }
+        drop(inner);
+        if let Some(at) = supervised {
+            self.engine.supervise(self, at);
+        }
+        let info = execution.as_ref().map(|execution| ExecutionInfo {
+            number: execution.number,
+            sequence: execution.sequence.name.clone(),
+            result: execution.peek().unwrap_or(Ok(())),
+        });
+        let context = CleanupContext { scope: self.clone(), outcome, execution: info };
+        Next::Run(Active::Hook(HookRun::new(registration, execution, body, context)))
+    }
+
+    /// Puts a hook back that only the cleanup thread may run: it was registered with a deadline by a hook that
+    /// runs inline.
+    fn hand_to_cleanup_thread(
+        self: &Arc<Self>,
+        mut inner: MutexGuard<'_, ScopeInner>,
+        registration: Arc<Registration>,
+    ) -> Next {
+        inner.finish.needs_cleanup_thread = true;
+        match registration.period {
+            Period::Scope => {
+                inner.stack.insert(registration.id, Entry::Hook(registration));
+            }
+            Period::Execution => {
+                inner.batches.front_mut().expect("its batch is first").left += 1;
+            }
+            Period::AfterRelease => inner.after_release.push(registration),
+        }
+        inner.runner = None;
+        let job = self.cleanup_job(&inner);
+        drop(inner);
+        self.engine.push_job(job);
+        Next::Wait
+    }
+
+    /// What the cleanup thread has to do for this scope.
+    fn cleanup_job(self: &Arc<Self>, inner: &ScopeInner) -> Job {
+        match inner.phase {
+            Phase::Finishing => Job::Finish(self.clone()),
+            Phase::Open | Phase::Finished(_) => Job::Hooks(self.clone()),
+        }
+    }
+
+    /// Records how a hook ended. False if it outlived its deadline and another runner has gone on.
+    fn hook_ended(self: &Arc<Self>, ticket: u64, run: HookRun, end: RunEnd) -> bool {
+        let took = run.started.elapsed();
+        let HookRun { registration, execution, .. } = run;
+        let mut inner = self.inner.lock();
+        if inner.runner != Some(ticket) {
+            drop(inner);
+            self.hook_came_back(&registration);
+            return false;
+        }
+        inner.running_hook = None;
+        let event = match &end {
+            RunEnd::Ok => HookEnd::Ok,
+            RunEnd::Failed(_) => HookEnd::Failed,
+            RunEnd::Panicked(_) => HookEnd::Panicked,
+        };
+        let error = end.into_error();
+        registration.count_run(took, error.is_some());
+        if let Some((kind, source)) = error {
+            inner.add_error(self.cleanup_error(kind, &registration, execution.as_deref(), source));
+        }
+        drop(inner);
+        self.emit_hook(&registration, execution.as_deref(), event);
+        true
+    }
+
+    fn emit_hook(
+        self: &Arc<Self>,
+        registration: &Registration,
+        execution: Option<&ExecutionCell>,
+        end: HookEnd,
+    ) {
+        self.engine.emit(Some(self), None, || EventKind::Hook {
+            label: registration.label.clone(),
+            execution: execution.map(|execution| execution.number),
+            end,
+        });
+    }
+
+    fn cleanup_error(
+        &self,
+        kind: CleanupErrorKind,
+        registration: &Registration,
+        execution: Option<&ExecutionCell>,
+        source: SharedError,
+    ) -> CleanupError {
+        CleanupError {
+            kind,
+            hook: Some(registration.label.clone()),
+            scope: self.label.clone(),
+            sequence: execution.map(|execution| execution.sequence.name.clone()),
+            execution: execution.map(|execution| execution.number),
+            source,
+        }
+    }
+
+    /// Adds failed executions that nobody has looked at (L13).
+    fn report_failures(&self, inner: &mut ScopeInner, failures: &[Arc<ExecutionCell>]) {
+        for execution in failures {
+            if let Some(error) = execution.unseen_failure() {
+                inner.add_error(CleanupError {
+                    kind: CleanupErrorKind::Execution,
+                    hook: None,
+                    scope: self.label.clone(),
+                    sequence: Some(execution.sequence.name.clone()),
+                    execution: Some(execution.number),
+                    source: Arc::new(error),
+                });
+            }
+        }
+    }
+
+    /// A child that this scope finished: its errors are not lost.
+    fn child_finished(&self, result: Result<ScopeReport, Error>) {
+        let Err(Error::Cleanup(failure)) = result else { return };
+        let mut inner = self.inner.lock();
+        for error in std::iter::once(&failure.primary).chain(&failure.others) {
+            if error.kind == CleanupErrorKind::DeviceLost {
+                self.record_loss(&mut inner);
+            } else {
+                inner.add_error(error.clone());
+            }
+        }
+        let shown = 1 + failure.others.len() as u64;
+        inner.error_count += failure.report.error_count.saturating_sub(shown);
+    }
+
+    fn release_tensors(self: &Arc<Self>, tensors: Vec<Arc<crate::engine::tensors::TensorCell>>) {
+        let mut count = 0;
+        let mut bytes = 0;
+        for tensor in &tensors {
+            if self.engine.end_local_tensor(tensor, self) {
+                count += 1;
+                bytes += tensor.bytes;
+            }
+        }
+        let mut inner = self.inner.lock();
+        inner.finish.released_tensors += count;
+        inner.finish.released_bytes += bytes;
+    }
+
+    /// The scope leaves its parent or the manager, its arena goes back, and the policy trims (L21).
+    fn let_go(self: &Arc<Self>) {
+        self.release_arena();
+        let last_root = self.engine.remove_scope(self);
+        let trimmed = self.engine.after_finish(last_root).bytes;
+        self.inner.lock().finish.trimmed = Some(trimmed);
+    }
+
+    /// The end: the report, and everybody who waits.
+    fn end(self: &Arc<Self>, mut inner: MutexGuard<'_, ScopeInner>) {
+        if self.engine.is_lost() {
+            self.record_loss(&mut inner);
+        }
+        let outcome = self.outcome(&inner).unwrap_or(Outcome::Completed);
+        let registrations = std::mem::take(&mut inner.registrations);
+        let report = ScopeReport {
+            scope: self.label.clone(),
+            outcome,
+            executions: inner.executions,
+            hooks: registrations.iter().map(|registration| registration.report()).collect(),
+            released_tensors: inner.finish.released_tensors,
+            released_bytes: inner.finish.released_bytes,
+            trimmed_bytes: inner.finish.trimmed.unwrap_or(0),
+            peak_bytes: inner.peak_bytes,
+            errors: inner.errors.clone(),
+            error_count: inner.error_count,
+            duration: self.opened.elapsed(),
+        };
+        let result = match inner.errors.split_first() {
+            None => Ok(report),
+            Some((primary, others)) => Err(Error::Cleanup(Arc::new(CleanupFailure {
+                primary: primary.clone(),
+                others: others.to_vec(),
+                report,
+            }))),
+        };
+        let late = inner.running > 0;
+        inner.phase = Phase::Finished(outcome);
+        inner.result = Some(result);
+        inner.runner = None;
+        let wakers = inner.take_wakers();
+        drop(inner);
+        if !late {
+            // L11, C33: what hooks captured goes with their last run. A late execution still needs its hooks.
+            for registration in &registrations {
+                let _ = catch_unwind(AssertUnwindSafe(|| registration.retire_body()));
+            }
+        }
+        drop(registrations);
+        self.engine.emit(Some(self), None, || EventKind::ScopeFinished(outcome));
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    // Deadlines.
+
+    /// Called by the supervisor when a deadline of this scope may be over. Returns when to look again.
+    pub(crate) fn check_deadlines(self: &Arc<Self>, now: Instant) -> Option<Instant> {
+        let mut inner = self.inner.lock();
+        let wakers = inner.take_wakers();
+        let overdue = match &inner.running_hook {
+            Some(hook) if hook.deadline <= now => inner.running_hook.take(),
+            _ => None,
+        };
+        let finish = inner.finish.deadline.filter(|at| *at > now && inner.result.is_none());
+        let Some(hook) = overdue else {
+            let running = inner.running_hook.as_ref().map(|hook| hook.deadline);
+            drop(inner);
+            wakers.into_iter().for_each(Waker::wake);
+            return finish.into_iter().chain(running).min();
+        };
+        let registration = &hook.registration;
+        registration.count_run(hook.started.elapsed(), true);
+        let late = Arc::new(Error::TimedOut {
+            what: format!("hook `{}`", registration.label).into(),
+            after: hook.deadline.saturating_duration_since(hook.started),
+        });
+        let error = self.cleanup_error(
+            CleanupErrorKind::TimedOut,
+            registration,
+            hook.execution.as_deref(),
+            late,
+        );
+        inner.add_error(error);
+        let quarantine = inner.quarantine.get_or_insert_with(|| Arc::new(Quarantine::default())).clone();
+        quarantine.hook_left();
+        self.engine.detached_hook(self.detached(registration));
+        let parked = inner.parked.take();
+        let job = self.cleanup_job(&inner);
+        if parked.is_none() {
+            // Its thread is inside the hook: the role goes to the thread that replaces it.
+            inner.runner = None;
+        }
+        drop(inner);
+        self.emit_hook(registration, hook.execution.as_deref(), HookEnd::TimedOut);
+        match parked {
+            Some(active) => self.engine.outlive_elsewhere(self, active),
+            None => self.engine.replace_cleanup_thread(),
+        }
+        self.engine.push_job(job);
+        wakers.into_iter().for_each(Waker::wake);
+        finish
+    }
+
+    /// The scope was dropped: its errors have no other reader.
+    pub(crate) fn set_unattended(&self) {
+        self.inner.lock().finish.unattended = true;
+    }
+
+    /// The error of a scope whose result has no other reader; once.
+    pub(crate) fn take_unattended_error(&self) -> Option<Error> {
+        let mut inner = self.inner.lock();
+        let error = inner.result.clone()?.err()?;
+        std::mem::take(&mut inner.finish.unattended).then_some(error)
+    }
+
+    fn detached(&self, registration: &Registration) -> DetachedHook {
+        DetachedHook { hook: registration.label.clone(), scope: self.label.clone() }
+    }
+
+    fn hook_came_back(self: &Arc<Self>, registration: &Registration) {
+        let quarantine = self.inner.lock().quarantine.clone();
+        let quarantine = quarantine.expect("a revoked hook has a quarantine");
+        quarantine.hook_returned(&self.engine, &self.detached(registration));
+    }
+
+    /// Polls a hook that outlived its deadline to its end, on this detached thread.
+    pub(crate) fn outlive(self: &Arc<Self>, active: Active) {
+        let Active::Hook(mut run) = active else { return };
+        let registration = run.registration.clone();
+        let end = std::future::poll_fn(|context| run.poll(context));
+        // The result came too late: it was recorded as timed out.
+        let _late = self.engine.block_on(end, None);
+        self.hook_came_back(&registration);
+    }
+}
+
+/// Waits for a scope to finish, and does the work itself where it may.
+pub(crate) struct FinishWait {
+    scope: Arc<ScopeCell>,
+    requested: Outcome,
+    stage: Stage,
+    /// The scope's parent asks: a scope that has finished already is no error.
+    implied: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Begin,
+    Waiting,
+    Done,
+}
+
+impl FinishWait {
+    pub(crate) fn new(scope: Arc<ScopeCell>, requested: Outcome) -> Self {
+        FinishWait { scope, requested, stage: Stage::Begin, implied: false }
+    }
+
+    fn implied(scope: Arc<ScopeCell>, requested: Outcome) -> Self {
+        FinishWait { scope, requested, stage: Stage::Begin, implied: true }
+    }
+
+    /// Waits for a finish that has begun.
+    pub(crate) fn begun(scope: Arc<ScopeCell>) -> Self {
+        FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting, implied: false }
+    }
+
+    pub(crate) fn scope(&self) -> &Arc<ScopeCell> {
+        &self.scope
+    }
+
+    /// True if this thread may run the hooks itself.
+    fn may_run(&self) -> bool {
+        let needs_cleanup_thread = self.scope.inner.lock().finish.needs_cleanup_thread;
+        !needs_cleanup_thread || self.scope.engine.on_cleanup_thread()
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        let engine = &self.scope.engine;
+        engine.check_process()?;
+        if frames::inside_hook_under(&self.scope) {
+            let what = format!("scope `{}`", self.scope.label);
+            return Err(Error::WouldDeadlock { what: what.into() });
+        }
+        match self.scope.begin_finish(self.requested) {
+            Ok(_) => {}
+            Err(Error::ScopeFinished { .. }) if self.implied => {}
+            Err(error) => return Err(error),
+        }
+        if !self.may_run() {
+            engine.push_job(Job::Finish(self.scope.clone()));
+        }
+        Ok(())
+    }
+}
+
+impl Future for FinishWait {
+    type Output = Result<ScopeReport, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.stage == Stage::Begin {
+            if let Err(error) = self.begin() {
+                self.stage = Stage::Done;
+                return Poll::Ready(Err(error));
+            }
+            self.stage = Stage::Waiting;
+        }
+        if !self.scope.engine.options.threads {
+            self.scope.engine.retire_and_queue_hooks();
+        }
+        if self.may_run() && self.scope.poll_run(Mode::Finish, context).is_pending() {
+            return Poll::Pending;
+        }
+        let mut inner = self.scope.inner.lock();
+        match inner.result.clone() {
+            Some(result) => {
+                drop(inner);
+                self.stage = Stage::Done;
+                Poll::Ready(result)
+            }
+            None => {
+                inner.register_waker(context.waker());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for FinishWait {
+    fn drop(&mut self) {
+        if self.stage == Stage::Waiting && !self.scope.engine.is_foreign_process() {
+            // L18: the rest goes to the cleanup thread.
+            self.scope.engine.push_job(Job::Finish(self.scope.clone()));
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! The pool: blocks from the driver, cut into grants, kept for reuse, with exact accounting (L19, L22).
+//!
+//! Pure bookkeeping under one lock: no driver call happens here. Whole blocks serve large grants; small
+//! ones are cut from pages by `offset-allocator` where the backend allows. Not here: what to do when there
+//! is no room (`engine/memory.rs`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use offset_allocator::{Allocation, Allocator};
+use slotmap::{SlotMap, new_key_type};
+
+use crate::backend::Capabilities;
+use crate::engine::driver::NativeBlock;
+use crate::report::{MemoryReport, Usage};
+
+/// Grants up to this size are cut from pages.
+const SMALL_BYTES: u64 = 256 << 10;
+/// Size of a page, where the budget allows.
+const PAGE_BYTES: u64 = 1 << 20;
+/// Size classes an octave for whole blocks: at most 1/8 of a block is padding.
+const CLASSES_PER_OCTAVE: u64 = 8;
+
+new_key_type! {
+    pub(crate) struct BlockKey;
+}
+
+/// A range of device memory that one tensor has.
+pub(crate) struct Grant {
+    pub native: Arc<NativeBlock>,
+    pub offset: u64,
+    /// Bytes taken from the pool, at least what was asked for.
+    pub bytes: u64,
+    key: BlockKey,
+    slice: Option<Allocation>,
+}
+
+/// Room that was set aside for a block that the driver is being asked for.
+pub(crate) struct Growth {
+    pub bytes: u64,
+    page: bool,
+    grant: u64,
+}
+
+/// Why there is no room for another block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// It would pass the budget.
+    Budget,
+    /// The device allows no more blocks.
+    Blocks,
+}
+
+/// A block on its way to the driver. Its bytes stay in `reserved` until [`Pool::freed`].
+pub(crate) struct Leaving {
+    pub native: Arc<NativeBlock>,
+    pub bytes: u64,
+}
+
+struct Block {
+    native: Arc<NativeBlock>,
+    bytes: u64,
+    live: u64,
+    retired: u64,
+    /// The allocator of a page; none for a whole block.
+    page: Option<Allocator>,
+}
+
+/// Where a block counts: by the most alive of what it holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Live,
+    Retired,
+    Cached,
+}
+
+impl Block {
+    fn standing(&self) -> Standing {
+        match (self.live, self.retired) {
+            (0, 0) => Standing::Cached,
+            (0, _) => Standing::Retired,
+            _ => Standing::Live,
+        }
+    }
+}
+
+/// Counters that only ever grow; the engine adds to them where the pool does not know.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub allocations: u64,
+    pub frees: u64,
+    pub abandoned: u64,
+    pub failed_allocations: u64,
+    pub retries: u64,
+    pub trims: u64,
+    pub cache_hits: u64,
+    pub teardown_errors: u64,
+}
+
+pub(crate) struct Pool {
+    alignment: u64,
+    sub_allocation: bool,
+    max_block_bytes: u64,
+    max_blocks: u64,
+    budget: Option<u64>,
+    blocks: SlotMap<BlockKey, Block>,
+    /// Cached whole blocks by size.
+    whole: BTreeMap<u64, Vec<BlockKey>>,
+    pages: Vec<BlockKey>,
+    live: Usage,
+    retired: Usage,
+    cached: Usage,
+    /// Set aside for blocks that the driver is being asked for.
+    growing: Usage,
+    /// Blocks on their way to the driver.
+    leaving: Usage,
+    peak_live: u64,
+    peak_reserved: u64,
+    pub counters: Counters,
+}
+
+impl Pool {
+    pub(crate) fn new(capabilities: &Capabilities, budget: Option<u64>) -> Self {
+        Pool {
+            alignment: capabilities.alignment,
+            sub_allocation: capabilities.sub_allocation,
+            max_block_bytes: capabilities.max_block_bytes,
+            max_blocks: capabilities.max_blocks,
+            budget,
+            blocks: SlotMap::with_key(),
+            whole: BTreeMap::new(),
+            pages: Vec::new(),
+            live: Usage::default(),
+            retired: Usage::default(),
+            cached: Usage::default(),
+            growing: Usage::default(),
+            leaving: Usage::default(),
+            peak_live: 0,
+            peak_reserved: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Bytes that a request of `bytes` takes.
+    fn rounded(&self, bytes: u64) -> u64 {
+        let aligned = bytes.next_multiple_of(self.alignment);
+        if self.is_small(bytes) {
+            return aligned;
+        }
+        let step = (aligned.next_power_of_two() / 2 / CLASSES_PER_OCTAVE).max(self.alignment);
+        aligned.next_multiple_of(step).min(self.max_block_bytes.max(aligned))
+    }
+
+    fn is_small(&self, bytes: u64) -> bool {
+        self.sub_allocation && bytes <= SMALL_BYTES && self.max_block_bytes >= PAGE_BYTES
+    }
+
+    /// A grant from what the pool has. O(1) but for the page that a small one is cut from.
+    pub(crate) fn take_cached(&mut self, bytes: u64) -> Option<Grant> {
+        let rounded = self.rounded(bytes);
+        let grant = if self.is_small(bytes) {
+            self.take_slice(rounded)?
+        } else {
+            // A cached block may be one class larger: the padding stays below a quarter.
+            let (&size, keys) = self.whole.range_mut(bytes.next_multiple_of(self.alignment)..).next()?;
+            if size > rounded + rounded / CLASSES_PER_OCTAVE {
+                return None;
+            }
+            let key = keys.pop().expect("empty size classes are removed");
+            if keys.is_empty() {
+                self.whole.remove(&size);
+            }
+            self.hand_out(key, None, 0, size)
+        };
+        self.counters.cache_hits += 1;
+        Some(grant)
+    }
+
+    fn take_slice(&mut self, bytes: u64) -> Option<Grant> {
+        let units = u32::try_from(bytes / self.alignment).expect("small grants have few units");
+        let mut at = self.pages.len();
+        while at > 0 {
+            at -= 1;
+            let key = self.pages[at];
+            let page = self.blocks[key].page.as_mut().expect("pages have an allocator");
+            if let Some(slice) = page.allocate(units) {
+                let offset = u64::from(slice.offset) * self.alignment;
+                return Some(self.hand_out(key, Some(slice), offset, bytes));
+            }
+        }
+        None
+    }
+
+    fn hand_out(&mut self, key: BlockKey, slice: Option<Allocation>, offset: u64, bytes: u64) -> Grant {
+        self.cached.bytes -= bytes;
+        self.live.bytes += bytes;
+        self.peak_live = self.peak_live.max(self.live.bytes);
+        self.restand(key, |block| block.live += 1);
+        Grant { native: self.blocks[key].native.clone(), offset, bytes, key, slice }
+    }
+
+    /// Changes what a block holds and keeps the counts of blocks right.
+    fn restand(&mut self, key: BlockKey, change: impl FnOnce(&mut Block)) {
+        let block = &mut self.blocks[key];
+        let before = block.standing();
+        change(block);
+        let after = block.standing();
+        if before != after {
+            self.count(before).blocks -= 1;
+            self.count(after).blocks += 1;
+        }
+    }
+
+    fn count(&mut self, standing: Standing) -> &mut Usage {
+        match standing {
+            Standing::Live => &mut self.live,
+            Standing::Retired => &mut self.retired,
+            Standing::Cached => &mut self.cached,
+        }
+    }
+
+    pub(crate) fn reserved(&self) -> Usage {
+        self.live + self.retired + self.cached + self.growing + self.leaving
+    }
+
+    /// True while blocks are on their way to the driver: room will come.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.blocks > 0
+    }
+
+    /// Sets room aside for a new block that serves a request of `bytes`.
+    pub(crate) fn plan_growth(&mut self, bytes: u64) -> Result<Growth, NoRoom> {
+        let reserved = self.reserved();
+        if reserved.blocks >= self.max_blocks {
+            return Err(NoRoom::Blocks);
+        }
+        let left = self.budget.map_or(u64::MAX, |budget| budget.saturating_sub(reserved.bytes));
+        let exact = bytes.next_multiple_of(self.alignment);
+        let page = self.is_small(bytes);
+        let size = if page {
+            // Near the budget a page shrinks, down to what is asked for.
+            let mut size = PAGE_BYTES;
+            while size > left && size / 2 >= exact {
+                size /= 2;
+            }
+            size.max(exact)
+        } else {
+            let rounded = self.rounded(bytes);
+            if rounded <= left { rounded } else { exact }
+        };
+        if size > left {
+            return Err(NoRoom::Budget);
+        }
+        self.growing = self.growing + Usage { bytes: size, blocks: 1 };
+        self.peak_reserved = self.peak_reserved.max(self.reserved().bytes);
+        Ok(Growth { bytes: size, page, grant: if page { exact } else { size } })
+    }
+
+    /// The driver gave the block: it serves the request that it was planned for.
+    pub(crate) fn commit(&mut self, growth: Growth, native: NativeBlock) -> Grant {
+        self.growing = Usage {
+            bytes: self.growing.bytes - growth.bytes,
+            blocks: self.growing.blocks - 1,
+        };
+        self.cached = self.cached + Usage { bytes: growth.bytes, blocks: 1 };
+        self.counters.allocations += 1;
+        let units = u32::try_from(growth.bytes / self.alignment).ok();
+        let page = growth.page.then(|| {
+            let units = units.expect("pages have few units");
+            Allocator::with_max_allocs(units, units + 1)
+        });
+        let key =
+            self.blocks.insert(Block { native: Arc::new(native), bytes: growth.bytes, live: 0, retired: 0, page });
+        if growth.page {
+            self.pages.push(key);
+            self.take_slice(growth.grant).expect("a new page has room for what it was made for")
+        } else {
+            self.hand_out(key, None, 0, growth.grant)
+        }
+    }
+
+    /// The driver refused: as if nothing had been planned (L19).
+    pub(crate) fn rollback(&mut self, growth: &Growth) {
+        self.growing =
+            Usage { bytes: self.growing.bytes - growth.bytes, blocks: self.growing.blocks - 1 };
+    }
+
+    /// The tensor is gone, the device may still be busy.
+    pub(crate) fn retire(&mut self, grant: &Grant) {
+        self.live.bytes -= grant.bytes;
+        self.retired.bytes += grant.bytes;
+        self.restand(grant.key, |block| {
+            block.live -= 1;
+            block.retired += 1;
+        });
+    }
+
+    /// The device has finished: the grant goes back to the cache.
+    pub(crate) fn reclaim(&mut self, grant: Grant) {
+        let Grant { native, bytes, key, slice, .. } = grant;
+        drop(native);
+        self.retired.bytes -= bytes;
+        self.cached.bytes += bytes;
+        self.restand(key, |block| block.retired -= 1);
+        match slice {
+            Some(slice) => self.blocks[key].page.as_mut().expect("slices come from pages").free(slice),
+            None => self.whole.entry(bytes).or_default().push(key),
+        }
+    }
+
+    /// Takes unused blocks out, largest first, until `cached` is at most `keep` bytes.
+    pub(crate) fn take_unused(&mut self, keep: u64) -> Vec<Leaving> {
+        let mut leaving = Vec::new();
+        while self.cached.bytes > keep {
+            let Some((&size, keys)) = self.whole.iter_mut().next_back() else { break };
+            let key = keys.pop().expect("empty size classes are removed");
+            if keys.is_empty() {
+                self.whole.remove(&size);
+            }
+            leaving.push(self.take_out(key));
+        }
+        let mut at = self.pages.len();
+        while at > 0 && self.cached.bytes > keep {
+            at -= 1;
+            let key = self.pages[at];
+            if self.blocks[key].standing() == Standing::Cached {
+                self.pages.swap_remove(at);
+                leaving.push(self.take_out(key));
+            }
+        }
+        leaving
+    }
+
+    fn take_out(&mut self, key: BlockKey) -> Leaving {
+        let block = self.blocks.remove(key).expect("unused blocks are in the pool");
+        let usage = Usage { bytes: block.bytes, blocks: 1 };
+        self.cached = Usage { bytes: self.cached.bytes - usage.bytes, blocks: self.cached.blocks - 1 };
+        self.leaving = self.leaving + usage;
+        Leaving { native: block.native, bytes: block.bytes }
+    }
+
+    /// A block has arrived at the driver, or was abandoned with a lost device.
+    pub(crate) fn freed(&mut self, bytes: u64, abandoned: bool) {
+        self.leaving = Usage { bytes: self.leaving.bytes - bytes, blocks: self.leaving.blocks - 1 };
+        if abandoned {
+            self.counters.abandoned += 1;
+        } else {
+            self.counters.frees += 1;
+        }
+    }
+
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        self.cached.bytes
+    }
+
+    pub(crate) fn retired_bytes(&self) -> u64 {
+        self.retired.bytes
+    }
+
+    pub(crate) fn report(&self) -> MemoryReport {
+        let whole = self.whole.keys().next_back().copied().unwrap_or(0);
+        let slice = self
+            .pages
+            .iter()
+            .filter_map(|key| self.blocks[*key].page.as_ref())
+            .map(|page| u64::from(page.storage_report().largest_free_region) * self.alignment)
+            .max()
+            .unwrap_or(0);
+        MemoryReport {
+            live: self.live,
+            retired: self.retired,
+            // What is on its way in or out is nobody's: it counts as cached, so that the sum is exact (L19).
+            cached: self.cached + self.growing + self.leaving,
+            reserved: self.reserved(),
+            peak_live_bytes: self.peak_live,
+            peak_reserved_bytes: self.peak_reserved,
+            tensors: 0,
+            allocations: self.counters.allocations,
+            frees: self.counters.frees,
+            abandoned: self.counters.abandoned,
+            failed_allocations: self.counters.failed_allocations,
+            retries: self.counters.retries,
+            trims: self.counters.trims,
+            cache_hits: self.counters.cache_hits,
+            teardown_errors: self.counters.teardown_errors,
+            largest_free_bytes: whole.max(slice),
+            budget: self.budget,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Registrations: a hook that a scope has accepted, the figures of its runs, and running it once.
+//!
+//! Not here: when it runs and in which order (`engine/finish.rs`).
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::cleanup::{CleanupContext, CleanupHook, Hook, HookBody, HookClass, Period};
+use crate::engine::execution::ExecutionCell;
+use crate::engine::frames;
+use crate::error::{BoxError, SharedError};
+use crate::report::{CleanupErrorKind, HookReport};
+use crate::sync::Mutex;
+
+pub(crate) struct Registration {
+    pub id: u64,
+    pub label: Arc<str>,
+    pub key: Option<Arc<str>>,
+    pub period: Period,
+    pub class: HookClass,
+    pub deadline: Option<Duration>,
+    /// Out while it runs, and gone after its last run.
+    body: Mutex<Option<HookBody>>,
+    figures: Mutex<Figures>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Figures {
+    runs: u64,
+    failed: u64,
+    skipped: u64,
+    total: Duration,
+    longest: Duration,
+}
+
+/// How one run ended.
+pub(crate) enum RunEnd {
+    Ok,
+    Failed(SharedError),
+    Panicked(SharedError),
+}
+
+impl Registration {
+    pub(crate) fn new(id: u64, hook: Hook) -> Self {
+        Registration {
+            id,
+            label: hook.label,
+            key: hook.key,
+            period: hook.period,
+            class: hook.class,
+            deadline: hook.deadline,
+            body: Mutex::new(Some(hook.body)),
+            figures: Mutex::new(Figures::default()),
+        }
+    }
+
+    /// The body for one run; none if an earlier run has not come back.
+    pub(crate) fn take_body(&self) -> Option<HookBody> {
+        self.body.lock().take()
+    }
+
+    fn put_back(&self, body: HookBody) {
+        *self.body.lock() = Some(body);
+    }
+
+    pub(crate) fn count_skip(&self) {
+        self.figures.lock().skipped += 1;
+    }
+
+    pub(crate) fn count_run(&self, took: Duration, failed: bool) {
+        let mut figures = self.figures.lock();
+        figures.runs += 1;
+        figures.failed += u64::from(failed);
+        figures.total += took;
+        figures.longest = figures.longest.max(took);
+    }
+
+    /// Drops the body after the last run: what it captured goes now, not with the report (cases C33).
+    /// The caller holds no lock.
+    pub(crate) fn retire_body(&self) {
+        let body = self.body.lock().take();
+        drop(body);
+    }
+
+    pub(crate) fn report(&self) -> HookReport {
+        let figures = *self.figures.lock();
+        HookReport {
+            label: self.label.clone(),
+            key: self.key.clone(),
+            period: self.period,
+            runs: figures.runs,
+            failed: figures.failed,
+            skipped: figures.skipped,
+            total: figures.total,
+            longest: figures.longest,
+        }
+    }
+}
+
+type Running = Pin<Box<dyn Future<Output = (Option<HookBody>, Result<(), BoxError>)> + Send>>;
+
+/// One run of one registration.
+pub(crate) struct HookRun {
+    pub registration: Arc<Registration>,
+    pub execution: Option<Arc<ExecutionCell>>,
+    pub started: Instant,
+    context: CleanupContext,
+    stage: Stage,
+}
+
+enum Stage {
+    Body(HookBody),
+    Future(Running),
+    Done,
+}
+
+impl HookRun {
+    pub(crate) fn new(
+        registration: Arc<Registration>,
+        execution: Option<Arc<ExecutionCell>>,
+        body: HookBody,
+        context: CleanupContext,
+    ) -> Self {
+        HookRun { registration, execution, started: Instant::now(), context, stage: Stage::Body(body) }
+    }
+
+    /// Runs or polls the hook. No lock is held (L15); a panic is an end like another (L13).
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<RunEnd> {
+        let _inside =
+            frames::enter_hook(&self.context.scope, self.execution.as_ref().map(|execution| execution.number));
+        match catch_unwind(AssertUnwindSafe(|| self.advance(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(Ok(()))) => Poll::Ready(RunEnd::Ok),
+            Ok(Poll::Ready(Err(error))) => Poll::Ready(RunEnd::Failed(error.into())),
+            Err(panic) => {
+                let stage = std::mem::replace(&mut self.stage, Stage::Done);
+                // The destructor of what the hook captured can panic too.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(stage)));
+                Poll::Ready(RunEnd::Panicked(Arc::new(PanicMessage::new(panic))))
+            }
+        }
+    }
+
+    fn advance(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        loop {
+            match std::mem::replace(&mut self.stage, Stage::Done) {
+                Stage::Body(HookBody::Once(run)) => return Poll::Ready(run(&self.context)),
+                Stage::Body(HookBody::Each(mut run)) => {
+                    // An execution hook that panics is as good as before for the next execution.
+                    let answer = catch_unwind(AssertUnwindSafe(|| run(&self.context)));
+                    self.registration.put_back(HookBody::Each(run));
+                    return match answer {
+                        Ok(result) => Poll::Ready(result),
+                        Err(panic) => std::panic::resume_unwind(panic),
+                    };
+                }
+                Stage::Body(HookBody::Future(make)) => {
+                    let future = make(self.context.clone());
+                    self.stage = Stage::Future(Box::pin(async move { (None, future.await) }));
+                }
+                Stage::Body(HookBody::Custom(hook)) => {
+                    self.stage = Stage::Future(Box::pin(run_custom(hook, self.context.clone())));
+                }
+                Stage::Future(mut future) => match future.as_mut().poll(context) {
+                    Poll::Pending => {
+                        self.stage = Stage::Future(future);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready((body, result)) => {
+                        if let Some(body) = body {
+                            self.registration.put_back(body);
+                        }
+                        return Poll::Ready(result);
+                    }
+                },
+                Stage::Done => unreachable!("a hook's run is polled after its end"),
+            }
+        }
+    }
+}
+
+async fn run_custom(
+    mut hook: Box<dyn CleanupHook>,
+    context: CleanupContext,
+) -> (Option<HookBody>, Result<(), BoxError>) {
+    let result = hook.run(&context).await;
+    (Some(HookBody::Custom(hook)), result)
+}
+
+impl RunEnd {
+    /// The error, if it is one, and its kind.
+    pub(crate) fn into_error(self) -> Option<(CleanupErrorKind, SharedError)> {
+        match self {
+            RunEnd::Ok => None,
+            RunEnd::Failed(error) => Some((CleanupErrorKind::Failed, error)),
+            RunEnd::Panicked(error) => Some((CleanupErrorKind::Panicked, error)),
+        }
+    }
+}
+
+/// The message of a panic, as an error.
+#[derive(Debug)]
+struct PanicMessage(String);
+
+impl PanicMessage {
+    fn new(panic: Box<dyn Any + Send>) -> Self {
+        let text = match panic.downcast::<String>() {
+            Ok(text) => *text,
+            Err(panic) => match panic.downcast::<&'static str>() {
+                Ok(text) => (*text).to_owned(),
+                Err(panic) => {
+                    // A payload whose own destructor panics must not stop the next hook (L13).
+                    let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+                    "a value that is no text".to_owned()
+                }
+            },
+        };
+        PanicMessage(text)
+    }
+}
+
+impl std::fmt::Display for PanicMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PanicMessage {}

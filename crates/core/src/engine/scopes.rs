@@ -1,0 +1,593 @@
+//! Scopes as the manager owns them: phase, stack, sequences, local tensors, and who waits.
+//!
+//! Not here: running the stack and the hooks (`engine/finish.rs`). The handles are in `scope.rs`.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use crate::backend::QueueId;
+use crate::cleanup::{Hook, HookId, Period, Rejected};
+use crate::engine::arena::Arena;
+use crate::engine::execution::ExecutionCell;
+use crate::engine::finish::{Active, FinishState, RunningHook};
+use crate::engine::quarantine::Quarantine;
+use crate::engine::recording::Recording;
+use crate::engine::registration::Registration;
+use crate::engine::sequences::{Life, Native, SequenceCell, SequenceInner};
+use crate::engine::tensors::TensorCell;
+use crate::engine::{Engine, frames};
+use crate::error::{EndOfLife, Error, Site};
+use crate::event::EventKind;
+use crate::report::{CleanupError, CleanupErrorKind, MAX_REPORTED_ERRORS, Outcome, ScopeReport};
+use crate::sequence::SequenceState;
+use crate::sync::Mutex;
+
+pub(crate) struct ScopeCell {
+    pub engine: Arc<Engine>,
+    pub id: u64,
+    pub label: Arc<str>,
+    pub site: Site,
+    pub queue: QueueId,
+    pub hook_deadline: Option<Duration>,
+    pub finish_deadline: Option<Duration>,
+    pub opened: Instant,
+    parent: Mutex<Option<Arc<ScopeCell>>>,
+    arena: Mutex<Option<Arc<Arena>>>,
+    pub inner: Mutex<ScopeInner>,
+}
+
+/// What to make a scope of.
+pub(crate) struct ScopeRequest {
+    pub label: Arc<str>,
+    pub site: Site,
+    pub queue: Option<QueueId>,
+    pub hook_deadline: Option<Duration>,
+    pub finish_deadline: Option<Duration>,
+}
+
+/// How far a scope's life is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Open,
+    Finishing,
+    Finished(Outcome),
+}
+
+/// One entry of a scope's stack (L10).
+pub(crate) enum Entry {
+    Child(Arc<ScopeCell>),
+    Sequence(Arc<SequenceCell>),
+    Hook(Arc<Registration>),
+}
+
+/// The execution hooks that one retired execution still has to run, last registered first.
+pub(crate) struct Batch {
+    pub execution: Arc<ExecutionCell>,
+    pub left: usize,
+}
+
+pub(crate) struct ScopeInner {
+    pub phase: Phase,
+    pub cancelled: bool,
+    pub stack: BTreeMap<u64, Entry>,
+    next_entry: u64,
+    names: HashMap<Arc<str>, Arc<SequenceCell>>,
+    keys: HashMap<(Period, Arc<str>), HookId>,
+    execution_hooks: Option<Arc<[Arc<Registration>]>>,
+    pub after_release: Vec<Arc<Registration>>,
+    pub registrations: Vec<Arc<Registration>>,
+    pub tensors: HashMap<u64, Arc<TensorCell>>,
+    live_bytes: u64,
+    pub peak_bytes: u64,
+    /// Submitted and not retired.
+    pub running: u64,
+    pub executions: u64,
+    pub batches: VecDeque<Batch>,
+    /// Executions that failed, until finish asks whether anybody saw it; bounded.
+    pub failures: Vec<Arc<ExecutionCell>>,
+    pub failed_executions: u64,
+    pub loss_recorded: bool,
+    pub errors: Vec<CleanupError>,
+    pub error_count: u64,
+    pub finish: FinishState,
+    /// Who is running hooks of this scope just now.
+    pub runner: Option<u64>,
+    pub next_ticket: u64,
+    /// A hook or child that was polled and is pending.
+    pub parked: Option<Active>,
+    pub running_hook: Option<RunningHook>,
+    pub quarantine: Option<Arc<Quarantine>>,
+    pub result: Option<Result<ScopeReport, Error>>,
+    wakers: Vec<Waker>,
+}
+
+/// What an admitted execution gets.
+pub(crate) struct Admission {
+    pub number: u64,
+    pub hooks: Option<Arc<[Arc<Registration>]>>,
+}
+
+impl ScopeInner {
+    fn new() -> Self {
+        ScopeInner {
+            phase: Phase::Open,
+            cancelled: false,
+            stack: BTreeMap::new(),
+            next_entry: 0,
+            names: HashMap::new(),
+            keys: HashMap::new(),
+            execution_hooks: None,
+            after_release: Vec::new(),
+            registrations: Vec::new(),
+            tensors: HashMap::new(),
+            live_bytes: 0,
+            peak_bytes: 0,
+            running: 0,
+            executions: 0,
+            batches: VecDeque::new(),
+            failures: Vec::new(),
+            failed_executions: 0,
+            loss_recorded: false,
+            errors: Vec::new(),
+            error_count: 0,
+            finish: FinishState::default(),
+            runner: None,
+            next_ticket: 0,
+            parked: None,
+            running_hook: None,
+            quarantine: None,
+            result: None,
+            wakers: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, entry: Entry) -> u64 {
+        self.next_entry += 1;
+        self.stack.insert(self.next_entry, entry);
+        self.next_entry
+    }
+
+    /// Keeps the first errors and counts them all (L16).
+    pub(crate) fn add_error(&mut self, error: CleanupError) {
+        self.error_count += 1;
+        if self.errors.len() < MAX_REPORTED_ERRORS {
+            self.errors.push(error);
+        }
+    }
+
+    pub(crate) fn register_waker(&mut self, waker: &Waker) {
+        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
+            self.wakers.push(waker.clone());
+        }
+    }
+
+    pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.wakers)
+    }
+}
+
+impl ScopeCell {
+    pub(crate) fn parent(&self) -> Option<Arc<ScopeCell>> {
+        self.parent.lock().clone()
+    }
+
+    /// True if this is `ancestor` or below it.
+    pub(crate) fn is_under(self: &Arc<Self>, ancestor: &Arc<ScopeCell>) -> bool {
+        let mut next = Some(self.clone());
+        while let Some(scope) = next {
+            if Arc::ptr_eq(&scope, ancestor) {
+                return true;
+            }
+            next = scope.parent();
+        }
+        false
+    }
+
+    /// Refuses new entries once the scope finishes, except from inside its hooks (L10).
+    fn admits(&self, inner: &ScopeInner, inside: bool) -> Result<(), Error> {
+        match inner.phase {
+            Phase::Open => Ok(()),
+            Phase::Finishing if inside => Ok(()),
+            Phase::Finishing => Err(Error::ScopeFinishing { scope: self.label.clone() }),
+            Phase::Finished(outcome) => Err(Error::ScopeFinished { scope: self.label.clone(), outcome }),
+        }
+    }
+
+    pub(crate) fn check_admits(self: &Arc<Self>) -> Result<(), Error> {
+        let inside = frames::inside_hook_under(self);
+        self.admits(&self.inner.lock(), inside)
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.inner.lock().phase
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.inner.lock().live_bytes
+    }
+
+    /// The native arena, opened at the first encoding.
+    pub(crate) fn arena(&self) -> Result<Arc<Arena>, Error> {
+        let mut arena = self.arena.lock();
+        if let Some(open) = &*arena {
+            return Ok(open.clone());
+        }
+        let open = self.engine.open_arena(self.queue, &self.label)?;
+        *arena = Some(open.clone());
+        Ok(open)
+    }
+
+    pub(crate) fn release_arena(&self) {
+        let arena = self.arena.lock().take();
+        if let Some(arena) = arena {
+            arena.release(&self.engine);
+        }
+    }
+
+    // Hooks.
+
+    /// Accepts a hook, or hands it back (L10, L12).
+    pub(crate) fn register(self: &Arc<Self>, hook: Hook) -> Result<HookId, Rejected<Hook>> {
+        if hook.deadline.is_some() && !self.engine.options.threads {
+            let error = Error::InvalidOption {
+                option: "deadline",
+                problem: "a hook's deadline needs tenure's threads, which this manager forbids".into(),
+            };
+            return Err(Rejected { value: hook, error });
+        }
+        let inside = frames::inside_hook_under(self);
+        let mut inner = self.inner.lock();
+        if let Err(error) = self.admits(&inner, inside) {
+            return Err(Rejected { value: hook, error });
+        }
+        if let Some(key) = &hook.key
+            && let Some(known) = inner.keys.get(&(hook.period, key.clone()))
+        {
+            let known = *known;
+            drop(inner);
+            // What the second hook captured is dropped without a lock (L15).
+            drop(hook);
+            return Ok(known);
+        }
+        inner.finish.needs_cleanup_thread |= hook.deadline.is_some();
+        inner.next_entry += 1;
+        let id = HookId(inner.next_entry);
+        if let Some(key) = &hook.key {
+            inner.keys.insert((hook.period, key.clone()), id);
+        }
+        let registration = Arc::new(Registration::new(id.0, hook));
+        inner.registrations.push(registration.clone());
+        match registration.period {
+            Period::Scope => {
+                inner.stack.insert(id.0, Entry::Hook(registration));
+            }
+            Period::Execution => {
+                let old = inner.execution_hooks.take();
+                let all = old.iter().flat_map(|hooks| hooks.iter().cloned()).chain([registration]);
+                inner.execution_hooks = Some(all.collect());
+            }
+            Period::AfterRelease => inner.after_release.push(registration),
+        }
+        Ok(id)
+    }
+
+    /// Accepts a value with its release, or hands the value back (L10).
+    pub(crate) fn adopt<V: Send + 'static>(
+        self: &Arc<Self>,
+        label: Arc<str>,
+        value: V,
+        release: impl FnOnce(V, &crate::cleanup::CleanupContext) -> Result<(), crate::error::BoxError>
+        + Send
+        + 'static,
+    ) -> Result<(), Rejected<V>> {
+        // Shared with the hook, so that a refusal finds the value again.
+        let shared = Arc::new(Mutex::new(Some(value)));
+        let taken = shared.clone();
+        let hook = crate::cleanup::hook::once(label, move |context| {
+            let value = taken.lock().take();
+            value.map_or(Ok(()), |value| release(value, context))
+        });
+        match self.register(hook) {
+            Ok(_) => Ok(()),
+            Err(Rejected { error, value: _hook }) => {
+                let value = shared.lock().take().expect("a refused hook has not run");
+                Err(Rejected { value, error })
+            }
+        }
+    }
+
+    // Sequences.
+
+    /// Opens a sequence as the newest entry of the stack.
+    pub(crate) fn open_sequence(
+        self: &Arc<Self>,
+        name: Option<Arc<str>>,
+        site: Site,
+    ) -> Result<Arc<SequenceCell>, Error> {
+        self.engine.check_open()?;
+        let inside = frames::inside_hook_under(self);
+        let mut inner = self.inner.lock();
+        self.admits(&inner, inside)?;
+        if let Some(name) = &name
+            && inner.names.contains_key(name)
+        {
+            return Err(Error::NameTaken { name: name.clone(), scope: self.label.clone() });
+        }
+        let entry = inner.next_entry + 1;
+        let cell = Arc::new(SequenceCell {
+            entry,
+            named: name.is_some(),
+            name: name.unwrap_or_else(|| self.engine.anonymous_name.clone()),
+            scope: self.clone(),
+            site,
+            inner: Mutex::new(SequenceInner {
+                state: SequenceState::Recording,
+                life: Life::Live,
+                recording: Recording::default(),
+                native: Native::None,
+                forgotten: false,
+            }),
+        });
+        inner.push(Entry::Sequence(cell.clone()));
+        if cell.named {
+            inner.names.insert(cell.name.clone(), cell.clone());
+        }
+        Ok(cell)
+    }
+
+    pub(crate) fn find_sequence(&self, name: &str) -> Result<Arc<SequenceCell>, Error> {
+        self.inner
+            .lock()
+            .names
+            .get(name)
+            .cloned()
+            .ok_or_else(|| Error::UnknownName { name: name.into(), scope: self.label.clone() })
+    }
+
+    /// Destroys one sequence. Twice is nothing.
+    pub(crate) fn destroy_sequence(&self, cell: &Arc<SequenceCell>, why: EndOfLife) {
+        {
+            let mut inner = self.inner.lock();
+            inner.stack.remove(&cell.entry);
+            if cell.named && inner.names.get(&cell.name).is_some_and(|named| Arc::ptr_eq(named, cell)) {
+                inner.names.remove(&cell.name);
+            }
+        }
+        cell.end(why);
+    }
+
+    /// An anonymous sequence that has no handle and is not running goes by itself (L8).
+    pub(crate) fn release_anonymous(&self, cell: &Arc<SequenceCell>) {
+        self.destroy_sequence(cell, EndOfLife::Destroyed(cell.site));
+    }
+
+    /// The sequences in creation order.
+    pub(crate) fn sequences(&self, which: impl Fn(&SequenceCell) -> bool) -> Vec<Arc<SequenceCell>> {
+        self.inner
+            .lock()
+            .stack
+            .values()
+            .filter_map(|entry| match entry {
+                Entry::Sequence(cell) if which(cell) => Some(cell.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    // Executions.
+
+    /// Counts an execution in, with the hooks that it will run.
+    pub(crate) fn admit_execution(self: &Arc<Self>) -> Result<Admission, Error> {
+        let inside = frames::inside_hook_under(self);
+        let mut inner = self.inner.lock();
+        self.admits(&inner, inside)?;
+        if inner.cancelled && !inside {
+            return Err(Error::Cancelled { scope: self.label.clone() });
+        }
+        inner.running += 1;
+        inner.executions += 1;
+        Ok(Admission { number: inner.executions, hooks: inner.execution_hooks.clone() })
+    }
+
+    /// Takes an admission back: nothing was submitted.
+    pub(crate) fn withdraw_execution(&self, wake: &mut Vec<Waker>) {
+        let mut inner = self.inner.lock();
+        inner.running -= 1;
+        inner.executions -= 1;
+        wake.append(&mut inner.take_wakers());
+    }
+
+    /// An execution has retired: its hooks are due. True if nobody is at it yet.
+    pub(crate) fn execution_retired(
+        self: &Arc<Self>,
+        execution: &Arc<ExecutionCell>,
+        wake: &mut Vec<Waker>,
+    ) -> bool {
+        let mut inner = self.inner.lock();
+        inner.running -= 1;
+        if let Some(Err(error)) = execution.peek() {
+            inner.failed_executions += 1;
+            if error.is_device_lost() {
+                self.record_loss(&mut inner);
+            } else if inner.failures.len() < MAX_REPORTED_ERRORS {
+                inner.failures.push(execution.clone());
+            }
+        }
+        if let Some(hooks) = &execution.hooks {
+            inner.batches.push_back(Batch { execution: execution.clone(), left: hooks.len() });
+        }
+        wake.append(&mut inner.take_wakers());
+        !inner.batches.is_empty() && inner.runner.is_none()
+    }
+
+    /// Records the root cause of a loss once, before its cascade (L13).
+    pub(crate) fn record_loss(&self, inner: &mut ScopeInner) {
+        let Some(lost) = self.engine.lost_error() else { return };
+        if std::mem::replace(&mut inner.loss_recorded, true) {
+            return;
+        }
+        inner.add_error(CleanupError {
+            kind: CleanupErrorKind::DeviceLost,
+            hook: None,
+            scope: self.label.clone(),
+            sequence: None,
+            execution: None,
+            source: Arc::new(lost),
+        });
+    }
+
+    /// Cancels the scope and the scopes below: what has not started never does (L16).
+    pub(crate) fn cancel(self: &Arc<Self>) {
+        let mut next = vec![self.clone()];
+        while let Some(scope) = next.pop() {
+            {
+                let mut inner = scope.inner.lock();
+                if inner.cancelled || matches!(inner.phase, Phase::Finished(_)) {
+                    continue;
+                }
+                inner.cancelled = true;
+                next.extend(inner.stack.values().filter_map(|entry| match entry {
+                    Entry::Child(child) => Some(child.clone()),
+                    _ => None,
+                }));
+            }
+            for sequence in scope.sequences(|_| true) {
+                sequence.cancel();
+            }
+            scope.engine.emit(Some(&scope), None, || EventKind::ScopeCancelled);
+        }
+    }
+
+    // Tensors.
+
+    /// Makes a tensor local to this scope.
+    pub(crate) fn adopt_tensor(self: &Arc<Self>, cell: &Arc<TensorCell>) -> Result<(), Error> {
+        let inside = frames::inside_hook_under(self);
+        let mut inner = self.inner.lock();
+        self.admits(&inner, inside)?;
+        if inner.tensors.insert(cell.id, cell.clone()).is_none() {
+            inner.live_bytes += cell.bytes;
+            inner.peak_bytes = inner.peak_bytes.max(inner.live_bytes);
+        }
+        Ok(())
+    }
+
+    /// The tensor has ended or moved away.
+    pub(crate) fn forget_tensor(&self, cell: &Arc<TensorCell>) {
+        let mut inner = self.inner.lock();
+        if inner.tensors.remove(&cell.id).is_some() {
+            inner.live_bytes -= cell.bytes;
+        }
+    }
+
+    /// Takes all local tensors out, to be ended.
+    pub(crate) fn take_tensors(inner: &mut ScopeInner) -> Vec<Arc<TensorCell>> {
+        inner.live_bytes = 0;
+        let mut tensors: Vec<_> = std::mem::take(&mut inner.tensors).into_values().collect();
+        // Newest first, so that events have one order on every backend (L27).
+        tensors.sort_by_key(|cell| std::cmp::Reverse(cell.id));
+        tensors
+    }
+
+    /// Where memory goes while a hook of this scope has not come back (L16).
+    pub(crate) fn quarantine(&self) -> Option<Arc<Quarantine>> {
+        self.inner.lock().quarantine.clone().filter(|quarantine| quarantine.is_closed())
+    }
+}
+
+impl Engine {
+    /// Opens a scope, below `parent` or as a root.
+    pub(crate) fn open_scope(
+        self: &Arc<Self>,
+        request: ScopeRequest,
+        parent: Option<&Arc<ScopeCell>>,
+    ) -> Result<Arc<ScopeCell>, Error> {
+        let _pass = self.enter()?;
+        if !self.options.threads && (request.hook_deadline.is_some() || request.finish_deadline.is_some()) {
+            return Err(Error::InvalidOption {
+                option: "deadline",
+                problem: "deadlines need tenure's threads, which this manager forbids".into(),
+            });
+        }
+        let queue = request.queue.or(parent.map(|parent| parent.queue)).unwrap_or_default();
+        if queue.0 >= self.capabilities.queues {
+            return Err(Error::InvalidOption {
+                option: "queue",
+                problem: format!("the device has {} queues, {queue} was asked for", self.capabilities.queues)
+                    .into(),
+            });
+        }
+        let inherited = |own: Option<Duration>, pick: fn(&ScopeCell) -> Option<Duration>, default| {
+            own.or(parent.and_then(|parent| pick(parent))).or(default)
+        };
+        let mut inner = ScopeInner::new();
+        let hook_deadline =
+            inherited(request.hook_deadline, |parent| parent.hook_deadline, self.options.hook_deadline);
+        inner.finish.needs_cleanup_thread = hook_deadline.is_some();
+        let cell = Arc::new(ScopeCell {
+            engine: self.clone(),
+            id: self.next_scope(),
+            label: request.label,
+            site: request.site,
+            queue,
+            hook_deadline,
+            finish_deadline: inherited(
+                request.finish_deadline,
+                |parent| parent.finish_deadline,
+                self.options.finish_deadline,
+            ),
+            opened: Instant::now(),
+            parent: Mutex::new(parent.cloned()),
+            arena: Mutex::new(None),
+            inner: Mutex::new(inner),
+        });
+        match parent {
+            Some(parent) => {
+                let inside = frames::inside_hook_under(parent);
+                let mut outer = parent.inner.lock();
+                parent.admits(&outer, inside)?;
+                cell.inner.lock().cancelled = outer.cancelled;
+                let entry = outer.push(Entry::Child(cell.clone()));
+                drop(outer);
+                cell.inner.lock().finish.entry = Some(entry);
+            }
+            None => self.add_root(&cell),
+        }
+        self.emit(Some(&cell), Some(cell.site), || EventKind::ScopeOpened);
+        Ok(cell)
+    }
+
+    /// Takes a scope from its parent and makes it a root (L17).
+    pub(crate) fn detach_scope(self: &Arc<Self>, cell: &Arc<ScopeCell>) -> Result<(), Error> {
+        self.check_open()?;
+        {
+            let inner = cell.inner.lock();
+            cell.admits(&inner, false)?;
+        }
+        let parent = cell.parent.lock().take();
+        if let Some(parent) = parent {
+            let entry = cell.inner.lock().finish.entry.take();
+            if let Some(entry) = entry {
+                parent.inner.lock().stack.remove(&entry);
+            }
+            self.add_root(cell);
+        }
+        Ok(())
+    }
+
+    /// The scope has finished: its parent or the manager lets go of it. True if it was the last open root.
+    pub(crate) fn remove_scope(&self, cell: &Arc<ScopeCell>) -> bool {
+        match cell.parent() {
+            Some(parent) => {
+                let entry = cell.inner.lock().finish.entry.take();
+                if let Some(entry) = entry {
+                    parent.inner.lock().stack.remove(&entry);
+                }
+                false
+            }
+            None => self.remove_root(cell),
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! Tensors as the manager owns them: state, memory, who they belong to, and until when the device uses them.
+//!
+//! Handles are in `tensor.rs`; this is what they point to.
+
+use std::any::TypeId;
+use std::sync::{Arc, OnceLock, Weak};
+
+use smallvec::SmallVec;
+use slotmap::new_key_type;
+
+use crate::backend::TimelinePoint;
+use crate::engine::Engine;
+use crate::engine::driver::NativeBlock;
+use crate::engine::pool::Grant;
+use crate::engine::scopes::ScopeCell;
+use crate::engine::sequences::Life;
+use crate::engine::timeline::{Deferred, Frontier};
+use crate::error::{EndOfLife, Error, ResourceKind, Site};
+use crate::event::EventKind;
+use crate::sync::{Condvar, Mutex, atomic};
+use crate::tensor::TensorHandle;
+
+new_key_type! {
+    pub(crate) struct TensorKey;
+}
+
+/// The element type of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ElementType {
+    pub id: TypeId,
+    pub name: &'static str,
+    pub bytes: u64,
+}
+
+pub(crate) struct TensorCell {
+    pub engine: Arc<Engine>,
+    pub id: u64,
+    pub label: Arc<str>,
+    pub shape: SmallVec<[u64; 4]>,
+    pub element: ElementType,
+    pub bytes: u64,
+    pub site: Site,
+    /// What the user's handles and the recordings share.
+    handle: OnceLock<Weak<TensorHandle>>,
+    state: Mutex<TensorState>,
+    /// Pins or host accesses of this tensor went away.
+    released: Condvar,
+}
+
+struct TensorState {
+    key: Option<TensorKey>,
+    life: Life,
+    /// None for an empty tensor, and once given up.
+    grant: Option<Grant>,
+    /// The scope it is local to; none for the manager's.
+    owner: Option<Arc<ScopeCell>>,
+    /// Evaluations between their checks and their submission.
+    pins: u32,
+    host: HostAccess,
+    uses: Uses,
+}
+
+/// Copies between host and tensor that are under way. They exclude evaluations that conflict.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HostAccess {
+    None,
+    Readers(u32),
+    Writer,
+}
+
+impl TensorState {
+    /// Nobody is about to use the memory: it may be given up.
+    fn is_free(&self) -> bool {
+        self.pins == 0 && self.host == HostAccess::None
+    }
+}
+
+/// Until when the device uses a tensor.
+#[derive(Default)]
+struct Uses {
+    last_write: Option<TimelinePoint>,
+    /// Reads since then.
+    reads: Frontier,
+}
+
+impl Uses {
+    fn all(&self) -> Frontier {
+        let mut all = self.reads.clone();
+        if let Some(write) = self.last_write {
+            all.cover(write);
+        }
+        all
+    }
+
+    fn writes(&self) -> Frontier {
+        let mut writes = Frontier::default();
+        if let Some(write) = self.last_write {
+            writes.cover(write);
+        }
+        writes
+    }
+}
+
+/// What to make a tensor of.
+pub(crate) struct TensorRequest {
+    pub label: Arc<str>,
+    pub shape: SmallVec<[u64; 4]>,
+    pub element: ElementType,
+    pub site: Site,
+}
+
+impl TensorCell {
+    /// # Errors
+    /// `Stale` with label and place if its life has ended (L3).
+    pub(crate) fn check_live(&self) -> Result<(), Error> {
+        let state = self.state.lock();
+        match &state.life {
+            Life::Live => Ok(()),
+            Life::Ended(why) => Err(self.stale(why)),
+        }
+    }
+
+    fn stale(&self, why: &EndOfLife) -> Error {
+        Error::Stale { kind: ResourceKind::Tensor, label: self.label.clone(), why: why.clone() }
+    }
+
+    /// Keeps the memory until [`Engine::unpin`]. Host copies that conflict are short and are waited for.
+    pub(crate) fn pin(&self, writes: bool) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        loop {
+            if let Life::Ended(why) = &state.life {
+                return Err(self.stale(why));
+            }
+            match state.host {
+                HostAccess::Writer => self.released.wait(&mut state),
+                HostAccess::Readers(_) if writes => self.released.wait(&mut state),
+                _ => break,
+            }
+        }
+        state.pins += 1;
+        Ok(())
+    }
+
+    /// The block and the offset in it; none for an empty tensor. The caller has pinned it.
+    pub(crate) fn native_place(&self) -> Option<(Arc<NativeBlock>, u64)> {
+        let state = self.state.lock();
+        state.grant.as_ref().map(|grant| (grant.native.clone(), grant.offset))
+    }
+
+    /// Adds what has to complete before another use.
+    pub(crate) fn uses_before(&self, writes: bool, waits: &mut Frontier) {
+        let state = self.state.lock();
+        if let Some(write) = state.uses.last_write {
+            waits.cover(write);
+        }
+        if writes {
+            for read in state.uses.reads.points() {
+                waits.cover(*read);
+            }
+        }
+    }
+
+    /// The device uses it until `point`.
+    pub(crate) fn use_until(&self, point: TimelinePoint, writes: bool) {
+        let mut state = self.state.lock();
+        if writes {
+            state.uses.last_write = Some(point);
+            state.uses.reads.clear();
+        } else {
+            state.uses.reads.cover(point);
+        }
+    }
+
+    pub(crate) fn set_handle(&self, handle: &Arc<TensorHandle>) {
+        let known = self.handle.set(Arc::downgrade(handle));
+        debug_assert!(known.is_ok(), "a tensor has one shared handle");
+    }
+
+    /// How many handles and recorded uses there are.
+    pub(crate) fn holders(&self) -> usize {
+        self.handle.get().map_or(0, Weak::strong_count)
+    }
+
+    pub(crate) fn owner(&self) -> Option<Arc<ScopeCell>> {
+        self.state.lock().owner.clone()
+    }
+}
+
+impl Engine {
+    /// Makes a tensor, in `scope` or for the manager.
+    pub(crate) fn make_tensor(
+        self: &Arc<Self>,
+        request: TensorRequest,
+        scope: Option<&Arc<ScopeCell>>,
+    ) -> Result<Arc<TensorCell>, Error> {
+        let _pass = self.enter()?;
+        if let Some(lost) = self.lost_error() {
+            return Err(lost);
+        }
+        let bytes = request
+            .shape
+            .iter()
+            .try_fold(request.element.bytes, |bytes, extent| bytes.checked_mul(*extent))
+            .ok_or_else(|| Error::SizeOverflow {
+                label: request.label.clone(),
+                shape: request.shape.to_vec(),
+                element_bytes: request.element.bytes,
+            })?;
+        if let Some(scope) = scope {
+            scope.check_admits()?;
+        }
+        let grant = self.acquire(&request.label, bytes)?;
+        let cell = Arc::new(TensorCell {
+            engine: self.clone(),
+            id: self.next_tensor.fetch_add(1, atomic::Ordering::Relaxed) + 1,
+            label: request.label,
+            shape: request.shape,
+            element: request.element,
+            bytes,
+            site: request.site,
+            handle: OnceLock::new(),
+            state: Mutex::new(TensorState {
+                key: None,
+                life: Life::Live,
+                grant,
+                owner: scope.cloned(),
+                pins: 0,
+                host: HostAccess::None,
+                uses: Uses::default(),
+            }),
+            released: Condvar::new(),
+        });
+        let key = self.tensors.lock().insert(cell.clone());
+        cell.state.lock().key = Some(key);
+        self.emit(scope, Some(cell.site), || EventKind::Acquire {
+            tensor: cell.id,
+            label: cell.label.clone(),
+            bytes,
+        });
+        if let Some(scope) = scope
+            && let Err(error) = scope.adopt_tensor(&cell)
+        {
+            // The scope began to finish in between.
+            self.end_tensor(&cell, EndOfLife::ScopeFinished(scope.label.clone()));
+            return Err(error);
+        }
+        Ok(cell)
+    }
+
+    /// Ends a tensor's life. Twice is nothing (L2). Its memory goes back when the device has finished (L4).
+    pub(crate) fn end_tensor(self: &Arc<Self>, cell: &Arc<TensorCell>, why: EndOfLife) {
+        let (key, owner, idle) = {
+            let mut state = cell.state.lock();
+            if matches!(state.life, Life::Ended(_)) {
+                return;
+            }
+            state.life = Life::Ended(why);
+            (state.key.take(), state.owner.take(), state.is_free())
+        };
+        if let Some(key) = key {
+            self.tensors.lock().remove(key);
+        }
+        let scope = owner.as_ref();
+        self.emit(scope, Some(cell.site), || EventKind::Retire {
+            tensor: cell.id,
+            label: cell.label.clone(),
+            bytes: cell.bytes,
+        });
+        if let Some(scope) = scope {
+            scope.forget_tensor(cell);
+        }
+        if idle {
+            self.give_up(cell, scope);
+        }
+    }
+
+    /// Gives the memory of a tensor whose life has ended to its frontier, or to the scope's quarantine.
+    fn give_up(&self, cell: &Arc<TensorCell>, scope: Option<&Arc<ScopeCell>>) {
+        let (grant, frontier) = {
+            let mut state = cell.state.lock();
+            (state.grant.take(), state.uses.all())
+        };
+        if let Some(grant) = &grant {
+            self.pool.lock().retire(grant);
+        }
+        let deferred = Deferred {
+            grant,
+            frontier,
+            tensor: cell.id,
+            label: cell.label.clone(),
+            bytes: cell.bytes,
+            scope: scope.map(|scope| (scope.id, scope.label.clone())),
+        };
+        match scope.and_then(|scope| scope.quarantine()) {
+            // L16: a hook that has not come back may still use it.
+            Some(quarantine) => quarantine.keep(self, deferred),
+            None => self.defer(deferred),
+        }
+    }
+
+    /// Takes a pin away; the last one of an ended tensor gives its memory up.
+    pub(crate) fn unpin(&self, cell: &Arc<TensorCell>) {
+        let ended = {
+            let mut state = cell.state.lock();
+            state.pins -= 1;
+            state.is_free() && matches!(state.life, Life::Ended(_))
+        };
+        cell.released.notify_all();
+        if ended {
+            self.give_up(cell, None);
+        }
+    }
+
+    /// Moves a tensor to another scope, or to the manager.
+    pub(crate) fn move_tensor(
+        self: &Arc<Self>,
+        cell: &Arc<TensorCell>,
+        to: impl FnOnce(&Arc<ScopeCell>) -> Option<Arc<ScopeCell>>,
+    ) -> Result<(), Error> {
+        let _pass = self.enter()?;
+        cell.check_live()?;
+        let Some(from) = cell.owner() else { return Ok(()) };
+        let target = to(&from);
+        if let Some(target) = &target {
+            target.adopt_tensor(cell)?;
+        }
+        let moved = {
+            let mut state = cell.state.lock();
+            // The old scope may have finished, or another thread may have moved it, in between.
+            let ours = state.owner.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &from));
+            if ours {
+                state.owner = target.clone();
+            }
+            ours
+        };
+        if moved {
+            from.forget_tensor(cell);
+            return Ok(());
+        }
+        if let Some(target) = &target {
+            target.forget_tensor(cell);
+        }
+        cell.check_live()
+    }
+
+    /// Ends a tensor as local to `scope`, unless it has moved elsewhere.
+    pub(crate) fn end_local_tensor(self: &Arc<Self>, cell: &Arc<TensorCell>, scope: &Arc<ScopeCell>) -> bool {
+        let local = cell.owner().is_some_and(|owner| Arc::ptr_eq(&owner, scope));
+        if local {
+            self.end_tensor(cell, EndOfLife::ScopeFinished(scope.label.clone()));
+        }
+        local
+    }
+
+    /// Copies from the host into a tensor's range of bytes, after everything that uses it.
+    pub(crate) fn write_tensor(
+        self: &Arc<Self>,
+        cell: &Arc<TensorCell>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let _pass = self.enter_for(cell)?;
+        self.begin_host_access(cell, true)?;
+        let answer = match cell.native_place() {
+            // SAFETY: every use of the tensor has retired, the host access keeps the block and keeps
+            // evaluations and other host copies away, and the caller checked the range.
+            Some((native, start)) => unsafe { self.driver.write_block(&native, start + offset, bytes) },
+            None => Ok(()),
+        };
+        self.end_host_access(cell);
+        answer.map_err(|error| self.backend_error(error))
+    }
+
+    /// Copies a tensor's range of bytes to the host, after everything that writes it.
+    pub(crate) fn read_tensor(
+        self: &Arc<Self>,
+        cell: &Arc<TensorCell>,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), Error> {
+        let _pass = self.enter_for(cell)?;
+        self.begin_host_access(cell, false)?;
+        let answer = match cell.native_place() {
+            // SAFETY: every write of the tensor has retired, the host access keeps the block and keeps
+            // writing evaluations and host writes away, and the caller checked the range.
+            Some((native, start)) => unsafe { self.driver.read_block(&native, start + offset, bytes) },
+            None => Ok(()),
+        };
+        self.end_host_access(cell);
+        answer.map_err(|error| self.backend_error(error))
+    }
+
+    /// Enters for a call on a tensor: a closed manager makes it stale (L6).
+    fn enter_for(self: &Arc<Self>, cell: &TensorCell) -> Result<crate::engine::gate::Pass<'_>, Error> {
+        self.check_process()?;
+        cell.check_live()?;
+        let pass = self.enter()?;
+        match self.lost_error() {
+            Some(lost) => Err(lost),
+            None => Ok(pass),
+        }
+    }
+
+    /// Waits until the host may copy, then keeps conflicting uses away.
+    fn begin_host_access(self: &Arc<Self>, cell: &Arc<TensorCell>, writes: bool) -> Result<(), Error> {
+        loop {
+            let unretired = {
+                let mut state = cell.state.lock();
+                if let Life::Ended(why) = &state.life {
+                    return Err(cell.stale(why));
+                }
+                let host_conflict = match state.host {
+                    HostAccess::None => false,
+                    HostAccess::Readers(_) => writes,
+                    HostAccess::Writer => true,
+                };
+                if state.pins > 0 || host_conflict {
+                    cell.released.wait(&mut state);
+                    continue;
+                }
+                let before = if writes { state.uses.all() } else { state.uses.writes() };
+                let unretired = before.points().iter().copied().find(|point| !self.is_retired(*point));
+                if unretired.is_none() {
+                    state.host = match state.host {
+                        _ if writes => HostAccess::Writer,
+                        HostAccess::Readers(count) => HostAccess::Readers(count + 1),
+                        _ => HostAccess::Readers(1),
+                    };
+                    return match self.lost_error() {
+                        None => Ok(()),
+                        Some(lost) => {
+                            drop(state);
+                            self.end_host_access(cell);
+                            Err(lost)
+                        }
+                    };
+                }
+                unretired
+            };
+            if let Some(point) = unretired {
+                self.wait_device(&[point], None);
+                self.retire_and_queue_hooks();
+            }
+        }
+    }
+
+    fn end_host_access(&self, cell: &Arc<TensorCell>) {
+        let ended = {
+            let mut state = cell.state.lock();
+            state.host = match state.host {
+                HostAccess::Readers(count) if count > 1 => HostAccess::Readers(count - 1),
+                _ => HostAccess::None,
+            };
+            state.is_free() && matches!(state.life, Life::Ended(_))
+        };
+        cell.released.notify_all();
+        if ended {
+            self.give_up(cell, None);
+        }
+    }
+
+    /// The first point that a host read has to wait for.
+    pub(crate) fn unretired_write(&self, cell: &TensorCell) -> Option<TimelinePoint> {
+        let writes = cell.state.lock().uses.writes();
+        writes.points().iter().copied().find(|point| !self.is_retired(*point))
+    }
+}

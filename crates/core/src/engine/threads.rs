@@ -1,0 +1,470 @@
+//! The two threads: the timeline thread waits for the device, retires and supervises deadlines, and never
+//! runs user code; the cleanup thread runs the user code that nobody waits for. Both are made on first need
+//! and joined by `close`.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::task::Context;
+use std::time::Instant;
+
+use crate::backend::QueueId;
+use crate::engine::driver::NativeKernel;
+use crate::engine::finish::{Active, Mode};
+use crate::engine::scopes::ScopeCell;
+use crate::engine::wait::Parker;
+use crate::engine::{Engine, frames};
+use crate::report::DetachedHook;
+use crate::sync::{Condvar, Mutex, thread, thread_local};
+
+/// One piece of work for the cleanup thread.
+pub(crate) enum Job {
+    /// Execution hooks of this scope are due.
+    Hooks(Arc<ScopeCell>),
+    /// This scope is finishing and nobody may be at it.
+    Finish(Arc<ScopeCell>),
+    /// A kernel that nothing names any more.
+    DestroyKernel(Arc<NativeKernel>),
+    /// The last manager handle is gone.
+    Close,
+}
+
+/// Work for the cleanup thread, and who sleeps until there is some.
+#[derive(Default)]
+pub(crate) struct CleanupQueue {
+    inner: Mutex<QueueInner>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
+struct QueueInner {
+    jobs: VecDeque<Job>,
+    /// Threads that wait for something else and run jobs meanwhile.
+    sleepers: Vec<Weak<Parker>>,
+    /// The cleanup thread with another number is detached.
+    generation: u64,
+    stopped: bool,
+}
+
+/// Keeps a parker among the sleepers.
+pub(crate) struct Sleeper<'a> {
+    queue: &'a CleanupQueue,
+    parker: Weak<Parker>,
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        self.queue.inner.lock().sleepers.retain(|known| !known.ptr_eq(&self.parker));
+    }
+}
+
+impl CleanupQueue {
+    pub(crate) fn try_pop(&self) -> Option<Job> {
+        self.inner.lock().jobs.pop_front()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.inner.lock().jobs.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Unparks `parker` whenever a job arrives.
+    pub(crate) fn sleeper(&self, parker: &Arc<Parker>) -> Sleeper<'_> {
+        let parker = Arc::downgrade(parker);
+        self.inner.lock().sleepers.push(parker.clone());
+        Sleeper { queue: self, parker }
+    }
+
+    fn push(&self, job: Job) {
+        let sleepers: Vec<Arc<Parker>> = {
+            let mut inner = self.inner.lock();
+            inner.jobs.push_back(job);
+            inner.sleepers.iter().filter_map(Weak::upgrade).collect()
+        };
+        self.ready.notify_all();
+        for parker in sleepers {
+            parker.unpark();
+        }
+    }
+
+    /// The next job for the thread of this generation; none once it is detached or stopped.
+    fn pop(&self, generation: u64) -> Option<Job> {
+        let mut inner = self.inner.lock();
+        loop {
+            if inner.generation != generation {
+                return None;
+            }
+            if let Some(job) = inner.jobs.pop_front() {
+                return Some(job);
+            }
+            if inner.stopped {
+                return None;
+            }
+            self.ready.wait(&mut inner);
+        }
+    }
+
+    fn stop(&self) {
+        self.inner.lock().stopped = true;
+        self.ready.notify_all();
+    }
+
+    fn generation(&self) -> u64 {
+        self.inner.lock().generation
+    }
+}
+
+thread_local! {
+    /// The cleanup thread of which engine this is, by address and generation.
+    static CLEANUP: Cell<Option<(usize, u64)>> = Cell::new(None);
+    /// The engine, by address, that made this thread.
+    static OWN: Cell<Option<usize>> = Cell::new(None);
+}
+
+/// The threads of one engine.
+#[derive(Default)]
+pub(crate) struct Threads {
+    cleanup: Mutex<Option<thread::JoinHandle<()>>>,
+    timeline: Mutex<Option<thread::JoinHandle<()>>>,
+    signal: Mutex<Signal>,
+    changed: Condvar,
+    /// The next moment at which each scope wants to be looked at.
+    supervised: Mutex<BTreeMap<u64, (Instant, Weak<ScopeCell>)>>,
+    detached: Mutex<Vec<DetachedHook>>,
+    detached_changed: Condvar,
+}
+
+/// What the timeline thread is told.
+#[derive(Default)]
+struct Signal {
+    /// Something changed since it last looked.
+    dirty: bool,
+    stopped: bool,
+    /// It is blocked on the device.
+    on_device: bool,
+}
+
+impl Engine {
+    // Cleanup thread.
+
+    /// Gives work to the cleanup thread, or to the next poll where there are no threads.
+    pub(crate) fn push_job(self: &Arc<Self>, job: Job) {
+        self.cleanup.push(job);
+        if !self.options.threads {
+            return;
+        }
+        let mut handle = self.threads.cleanup.lock();
+        if handle.is_none() {
+            *handle = Some(self.spawn_cleanup(self.cleanup.generation()));
+        }
+    }
+
+    /// True if there is a cleanup thread, which may be at something.
+    pub(crate) fn has_cleanup_thread(&self) -> bool {
+        self.threads.cleanup.lock().is_some()
+    }
+
+    /// Without threads: runs what is due once, without blocking. Returns the number of jobs.
+    pub(crate) fn poll_jobs(self: &Arc<Self>) -> u64 {
+        let mut count = 0;
+        let waiting = self.cleanup.len();
+        while count < waiting as u64
+            && let Some(job) = self.cleanup.try_pop()
+        {
+            count += 1;
+            let (scope, mode) = match &job {
+                Job::Hooks(scope) => (scope, Mode::Executions),
+                Job::Finish(scope) => (scope, Mode::Finish),
+                Job::DestroyKernel(_) | Job::Close => {
+                    self.run_job(job);
+                    continue;
+                }
+            };
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            if scope.poll_run(mode, &mut context).is_pending() {
+                self.cleanup.push(job);
+            } else if mode == Mode::Finish {
+                self.keep_errors_of_abandoned(scope);
+            }
+        }
+        count
+    }
+
+    /// The device is lost: whoever waits must look.
+    pub(crate) fn loss_noticed(self: &Arc<Self>) {
+        self.driver.interrupt();
+        if self.options.threads {
+            self.wake_timeline();
+        } else {
+            self.retire_and_queue_hooks();
+        }
+    }
+
+    /// True on any thread of this engine's, which must not wait for itself.
+    pub(crate) fn on_own_thread(&self) -> bool {
+        let engine = std::ptr::from_ref(self).addr();
+        OWN.try_with(Cell::get).ok().flatten() == Some(engine)
+    }
+
+    fn spawn_cleanup(self: &Arc<Self>, generation: u64) -> thread::JoinHandle<()> {
+        let engine = self.clone();
+        spawn("tenure-cleanup", move || {
+            OWN.with(|own| own.set(Some(Arc::as_ptr(&engine).addr())));
+            CLEANUP.with(|cleanup| cleanup.set(Some((Arc::as_ptr(&engine).addr(), generation))));
+            while let Some(job) = engine.cleanup.pop(generation) {
+                engine.run_job(job);
+            }
+        })
+    }
+
+    /// True on this engine's cleanup thread, unless a hook has outlived its deadline there.
+    pub(crate) fn on_cleanup_thread(self: &Arc<Self>) -> bool {
+        let here = CLEANUP.try_with(Cell::get).ok().flatten();
+        here.is_some_and(|(engine, generation)| {
+            engine == Arc::as_ptr(self).addr() && generation == self.cleanup.generation()
+        })
+    }
+
+    /// The cleanup thread is stuck in a hook: it is detached, and another takes its place (L16).
+    pub(crate) fn replace_cleanup_thread(self: &Arc<Self>) {
+        let generation = {
+            let mut inner = self.cleanup.inner.lock();
+            inner.generation += 1;
+            inner.generation
+        };
+        self.cleanup.ready.notify_all();
+        let new = self.spawn_cleanup(generation);
+        let old = self.threads.cleanup.lock().replace(new);
+        // Not joined: it ends when its hook comes back.
+        drop(old);
+    }
+
+    /// Polls a pending hook that outlived its deadline to its end, on a thread of its own.
+    pub(crate) fn outlive_elsewhere(self: &Arc<Self>, scope: &Arc<ScopeCell>, active: Active) {
+        let scope = scope.clone();
+        drop(spawn("tenure-late-hook", move || scope.outlive(active)));
+    }
+
+    pub(crate) fn detached_hook(&self, hook: DetachedHook) {
+        self.threads.detached.lock().push(hook);
+    }
+
+    pub(crate) fn detached_hook_returned(&self, hook: &DetachedHook) {
+        let mut detached = self.threads.detached.lock();
+        if let Some(at) = detached.iter().position(|known| known == hook) {
+            detached.swap_remove(at);
+        }
+        drop(detached);
+        self.threads.detached_changed.notify_all();
+    }
+
+    pub(crate) fn detached_hooks(&self) -> Vec<DetachedHook> {
+        self.threads.detached.lock().clone()
+    }
+
+    /// Waits until every detached hook is back; false if the time was over first.
+    pub(crate) fn wait_for_detached(&self, deadline: Option<Instant>) -> bool {
+        let mut detached = self.threads.detached.lock();
+        while !detached.is_empty() {
+            match deadline {
+                None => self.threads.detached_changed.wait(&mut detached),
+                Some(at) => {
+                    if self.threads.detached_changed.wait_until(&mut detached, at).timed_out() {
+                        return detached.is_empty();
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    pub(crate) fn run_job(self: &Arc<Self>, job: Job) {
+        match job {
+            Job::Hooks(scope) => {
+                let run = std::future::poll_fn(|context| scope.poll_run(Mode::Executions, context));
+                self.block_on(run, None);
+            }
+            Job::Finish(scope) => {
+                let run = std::future::poll_fn(|context| scope.poll_run(Mode::Finish, context));
+                self.block_on(run, None);
+                self.keep_errors_of_abandoned(&scope);
+            }
+            Job::DestroyKernel(kernel) => self.destroy_kernel(kernel),
+            Job::Close => self.close_abandoned(),
+        }
+    }
+
+    /// Runs the execution hooks of `scope` that are due, on this thread if it may; what is pending then goes
+    /// to the cleanup thread.
+    pub(crate) fn run_hooks_inline(self: &Arc<Self>, scope: &Arc<ScopeCell>) {
+        let (due, inline) = {
+            let inner = scope.inner.lock();
+            let due = !inner.batches.is_empty() && inner.runner.is_none();
+            (due, !inner.finish.needs_cleanup_thread || self.on_cleanup_thread())
+        };
+        if !due {
+            return;
+        }
+        if inline {
+            let waker = std::task::Waker::noop();
+            if scope.poll_run(Mode::Executions, &mut Context::from_waker(waker)).is_ready() {
+                return;
+            }
+        }
+        self.push_job(Job::Hooks(scope.clone()));
+    }
+
+    /// Retires what has completed; hooks that are due go to the cleanup thread.
+    pub(crate) fn retire_and_queue_hooks(self: &Arc<Self>) -> u64 {
+        let mut due = Vec::new();
+        let count = self.retire_completed(&mut due);
+        for scope in due {
+            self.push_job(Job::Hooks(scope));
+        }
+        count
+    }
+
+    /// Retires what has completed; hooks of `mine` are left to the caller, who is told if there are any.
+    pub(crate) fn retire_but_leave(self: &Arc<Self>, mine: &Arc<ScopeCell>) -> bool {
+        let mut due = Vec::new();
+        self.retire_completed(&mut due);
+        let mut left = false;
+        for scope in due {
+            if Arc::ptr_eq(&scope, mine) {
+                left = true;
+            } else {
+                self.push_job(Job::Hooks(scope));
+            }
+        }
+        left
+    }
+
+    // Timeline thread.
+
+    /// New work is on a queue: the timeline thread must know.
+    pub(crate) fn work_submitted(self: &Arc<Self>, _queue: QueueId) {
+        if !self.options.threads {
+            return;
+        }
+        self.wake_timeline();
+    }
+
+    fn wake_timeline(self: &Arc<Self>) {
+        let interrupt = {
+            let mut signal = self.threads.signal.lock();
+            signal.dirty = true;
+            signal.on_device
+        };
+        self.threads.changed.notify_all();
+        if interrupt {
+            self.driver.interrupt();
+        }
+        let mut handle = self.threads.timeline.lock();
+        if handle.is_none() && !self.threads.signal.lock().stopped {
+            let engine = self.clone();
+            *handle = Some(spawn("tenure-timeline", move || {
+                OWN.with(|own| own.set(Some(Arc::as_ptr(&engine).addr())));
+                engine.run_timeline();
+            }));
+        }
+    }
+
+    /// Looks at `scope` at this moment.
+    pub(crate) fn supervise(self: &Arc<Self>, scope: &Arc<ScopeCell>, at: Instant) {
+        {
+            let mut supervised = self.threads.supervised.lock();
+            let known = supervised.entry(scope.id).or_insert_with(|| (at, Arc::downgrade(scope)));
+            known.0 = known.0.min(at);
+        }
+        self.wake_timeline();
+    }
+
+    fn run_timeline(self: &Arc<Self>) {
+        loop {
+            {
+                let mut signal = self.threads.signal.lock();
+                if signal.stopped {
+                    return;
+                }
+                signal.dirty = false;
+            }
+            self.retire_and_queue_hooks();
+            let next = self.check_supervised();
+            let targets = self.next_targets();
+            let mut signal = self.threads.signal.lock();
+            if signal.dirty || signal.stopped {
+                continue;
+            }
+            if targets.is_empty() || self.is_lost() {
+                match next {
+                    Some(at) => {
+                        self.threads.changed.wait_until(&mut signal, at);
+                    }
+                    None => self.threads.changed.wait(&mut signal),
+                }
+                continue;
+            }
+            signal.on_device = true;
+            drop(signal);
+            let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
+            self.wait_device(&targets, timeout);
+            self.threads.signal.lock().on_device = false;
+        }
+    }
+
+    /// Looks at the scopes whose moment has come; returns the next moment.
+    fn check_supervised(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let (due, next) = {
+            let mut supervised = self.threads.supervised.lock();
+            let mut due = Vec::new();
+            supervised.retain(|_, (at, scope)| {
+                if *at <= now {
+                    due.extend(scope.upgrade());
+                    return false;
+                }
+                // A scope that nobody holds needs no look any more.
+                scope.strong_count() > 0
+            });
+            (due, supervised.values().map(|(at, _)| *at).min())
+        };
+        let mut next = next;
+        for scope in due {
+            if let Some(at) = scope.check_deadlines(now) {
+                let mut supervised = self.threads.supervised.lock();
+                supervised.entry(scope.id).or_insert_with(|| (at, Arc::downgrade(&scope)));
+                next = Some(next.map_or(at, |known| known.min(at)));
+            }
+        }
+        next
+    }
+
+    /// Ends both threads and waits for them, but not for the one that this is.
+    pub(crate) fn stop_threads(self: &Arc<Self>) {
+        self.threads.signal.lock().stopped = true;
+        self.threads.changed.notify_all();
+        self.driver.interrupt();
+        let timeline = self.threads.timeline.lock().take();
+        if let Some(timeline) = timeline {
+            let _ = timeline.join();
+        }
+        self.cleanup.stop();
+        let cleanup = self.threads.cleanup.lock().take();
+        if let Some(cleanup) = cleanup
+            && !self.on_cleanup_thread()
+        {
+            let _ = cleanup.join();
+        }
+        debug_assert!(!frames::inside(self), "close is refused inside hooks (L15)");
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .unwrap_or_else(|error| panic!("the system gives no thread for {name}: {error}"))
+}

@@ -1,0 +1,246 @@
+//! Queues and their timelines: what is in flight, what waits for a point to be freed, and the one pass that
+//! retires what the device has completed.
+//!
+//! Not here: submitting (`engine/evaluate.rs`), the thread that waits (`engine/threads.rs`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::backend::{QueueId, TimelinePoint};
+use crate::engine::Engine;
+use crate::engine::execution::ExecutionCell;
+use crate::engine::pool::Grant;
+use crate::engine::scopes::ScopeCell;
+use crate::error::{BackendErrorKind, Error};
+use crate::event::{Event, EventKind};
+use crate::sync::Mutex;
+
+/// One queue. Lock order: `submit` before `state`; `retiring` before both.
+pub(crate) struct Queue {
+    pub id: QueueId,
+    /// The last point that was submitted. Held while submitting: points rise in submission order.
+    pub submit: Mutex<u64>,
+    state: Mutex<QueueState>,
+    /// Held by the thread that retires, so that executions retire in order.
+    retiring: Mutex<()>,
+}
+
+#[derive(Default)]
+struct QueueState {
+    /// Every point up to here has retired.
+    retired: u64,
+    inflight: VecDeque<Arc<ExecutionCell>>,
+    /// Memory that is free once the point has retired.
+    pending: BTreeMap<u64, Vec<Deferred>>,
+}
+
+/// Memory that its tensor gave up, with the points after which the device has finished with it.
+pub(crate) struct Deferred {
+    pub grant: Option<Grant>,
+    pub frontier: Frontier,
+    pub tensor: u64,
+    pub label: Arc<str>,
+    pub bytes: u64,
+    pub scope: Option<(u64, Arc<str>)>,
+}
+
+/// The points after which something is free: at most one a queue.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Frontier(SmallVec<[TimelinePoint; 2]>);
+
+impl Frontier {
+    /// Adds a point; a later one of the same queue covers an earlier one.
+    pub(crate) fn cover(&mut self, point: TimelinePoint) {
+        match self.0.iter_mut().find(|known| known.queue == point.queue) {
+            Some(known) => known.value = known.value.max(point.value),
+            None => self.0.push(point),
+        }
+    }
+
+    pub(crate) fn points(&self) -> &[TimelinePoint] {
+        &self.0
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(id: QueueId) -> Self {
+        Queue { id, submit: Mutex::new(0), state: Mutex::new(QueueState::default()), retiring: Mutex::new(()) }
+    }
+
+    /// Announces an execution that is about to be submitted. The caller holds `submit`.
+    pub(crate) fn announce(&self, execution: &Arc<ExecutionCell>) {
+        self.state.lock().inflight.push_back(execution.clone());
+    }
+
+    /// Takes the announcement back: nothing was submitted. The caller still holds `submit`.
+    pub(crate) fn withdraw(&self, execution: &Arc<ExecutionCell>) {
+        let mut state = self.state.lock();
+        // The device cannot have completed it, but loss may have ended all points in between.
+        if state.inflight.back().is_some_and(|last| Arc::ptr_eq(last, execution)) {
+            state.inflight.pop_back();
+        }
+    }
+
+    /// The next point that retires something, if there is one.
+    fn next_target(&self) -> Option<TimelinePoint> {
+        let state = self.state.lock();
+        let execution = state.inflight.front().map(|execution| execution.point.value);
+        let memory = state.pending.keys().next().copied();
+        let value = match (execution, memory) {
+            (Some(a), Some(b)) => a.min(b),
+            (a, b) => a.or(b)?,
+        };
+        Some(TimelinePoint { queue: self.id, value })
+    }
+
+    /// The execution of a point, while it is in flight.
+    pub(crate) fn inflight_at(&self, point: TimelinePoint) -> Option<Arc<ExecutionCell>> {
+        let state = self.state.lock();
+        let at = state.inflight.binary_search_by_key(&point.value, |execution| execution.point.value).ok()?;
+        Some(state.inflight[at].clone())
+    }
+
+    fn is_retired(&self, point: TimelinePoint) -> bool {
+        self.state.lock().retired >= point.value
+    }
+
+    /// The first point that memory waits for, if there is one.
+    fn next_pending(&self) -> Option<TimelinePoint> {
+        let value = self.state.lock().pending.keys().next().copied()?;
+        Some(TimelinePoint { queue: self.id, value })
+    }
+}
+
+impl Engine {
+    pub(crate) fn queue(&self, id: QueueId) -> &Queue {
+        &self.queues[id.0 as usize]
+    }
+
+    /// The next point of each queue that retires something.
+    pub(crate) fn next_targets(&self) -> SmallVec<[TimelinePoint; 4]> {
+        self.queues.iter().filter_map(Queue::next_target).collect()
+    }
+
+    /// The next point of each queue that gives memory back.
+    pub(crate) fn pending_memory_targets(&self) -> SmallVec<[TimelinePoint; 4]> {
+        self.queues.iter().filter_map(Queue::next_pending).collect()
+    }
+
+    /// True if everything submitted has retired.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queues.iter().all(|queue| {
+            let state = queue.state.lock();
+            state.inflight.is_empty() && state.pending.is_empty()
+        })
+    }
+
+    /// Whether the device has completed and core has retired this point.
+    pub(crate) fn is_retired(&self, point: TimelinePoint) -> bool {
+        self.queue(point.queue).is_retired(point)
+    }
+
+    /// Blocks on the device until one of `targets` may have completed. Loss is noticed here and taken in.
+    pub(crate) fn wait_device(self: &Arc<Self>, targets: &[TimelinePoint], timeout: Option<Duration>) {
+        if self.is_lost() {
+            return;
+        }
+        if let Err(error) = self.driver.wait_any(targets, timeout) {
+            self.note_backend_error(&error);
+            if error.kind != BackendErrorKind::DeviceLost {
+                self.record_teardown_error(Error::Backend(error));
+            }
+        }
+    }
+
+    /// Retires everything that the device has completed. Returns the number of executions, and adds the
+    /// scopes whose execution hooks are now due to `due`.
+    pub(crate) fn retire_completed(self: &Arc<Self>, due: &mut Vec<Arc<ScopeCell>>) -> u64 {
+        let mut count = 0;
+        for queue in &self.queues {
+            count += self.retire_queue(queue, due);
+        }
+        count
+    }
+
+    fn retire_queue(self: &Arc<Self>, queue: &Queue, due: &mut Vec<Arc<ScopeCell>>) -> u64 {
+        if queue.next_target().is_none() {
+            return 0;
+        }
+        let mut wake = Vec::new();
+        let mut count = 0;
+        let mut free = Vec::new();
+        {
+            let _in_order = queue.retiring.lock();
+            let completed = match self.completed_point(queue) {
+                Some(value) => value,
+                None => return 0,
+            };
+            let (executions, memory) = {
+                let mut state = queue.state.lock();
+                if completed > state.retired {
+                    state.retired = completed;
+                }
+                let split =
+                    state.inflight.iter().take_while(|execution| execution.point.value <= completed).count();
+                let executions: SmallVec<[Arc<ExecutionCell>; 4]> = state.inflight.drain(..split).collect();
+                let later = completed.checked_add(1).map(|next| state.pending.split_off(&next));
+                let memory = std::mem::replace(&mut state.pending, later.unwrap_or_default());
+                (executions, memory)
+            };
+            for execution in executions {
+                count += 1;
+                self.retire_execution(&execution, &mut wake, due);
+                free.push(execution);
+            }
+            for deferred in memory.into_values().flatten() {
+                self.defer(deferred);
+            }
+        }
+        // Dropped and woken outside the lock: a waker is foreign code (L15).
+        drop(free);
+        for waker in wake {
+            waker.wake();
+        }
+        if count > 0 {
+            self.after_retirement();
+        }
+        count
+    }
+
+    /// How far the queue is: as the device says, or to the end once it is lost (L23).
+    fn completed_point(&self, queue: &Queue) -> Option<u64> {
+        if self.is_lost() {
+            return Some(u64::MAX);
+        }
+        match self.driver.completed(queue.id) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.note_backend_error(&error);
+                self.is_lost().then_some(u64::MAX)
+            }
+        }
+    }
+
+    /// Gives memory back to the pool now, or once its frontier has retired (L4).
+    pub(crate) fn defer(&self, deferred: Deferred) {
+        for point in deferred.frontier.points() {
+            let mut state = self.queue(point.queue).state.lock();
+            if state.retired < point.value {
+                state.pending.entry(point.value).or_default().push(deferred);
+                return;
+            }
+        }
+        let Deferred { grant, tensor, label, bytes, scope, .. } = deferred;
+        if let Some(grant) = grant {
+            self.pool.lock().reclaim(grant);
+        }
+        self.events.emit(|| Event { kind: EventKind::Reclaim { tensor, label, bytes }, scope, site: None });
+    }
+}

@@ -1,0 +1,107 @@
+//! Blocking a thread on a future: a plain executor of one thread, which runs queued cleanup work while it
+//! waits where nobody else would (L15).
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use crate::engine::Engine;
+use crate::sync::{Condvar, Mutex};
+
+/// One thread's place to sleep.
+#[derive(Default)]
+pub(crate) struct Parker {
+    awake: Mutex<bool>,
+    condition: Condvar,
+}
+
+impl Parker {
+    pub(crate) fn unpark(&self) {
+        *self.awake.lock() = true;
+        self.condition.notify_all();
+    }
+
+    /// Sleeps until unparked, or until `deadline`; false if the time was over.
+    pub(crate) fn park(&self, deadline: Option<Instant>) -> bool {
+        let mut awake = self.awake.lock();
+        while !*awake {
+            match deadline {
+                None => self.condition.wait(&mut awake),
+                Some(at) => {
+                    if self.condition.wait_until(&mut awake, at).timed_out() {
+                        break;
+                    }
+                }
+            }
+        }
+        std::mem::take(&mut *awake)
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unpark();
+    }
+}
+
+impl Engine {
+    /// Runs `future` to its end on this thread; `None` if `deadline` came first.
+    ///
+    /// On the cleanup thread, and where there are no threads, queued cleanup work runs inline while the
+    /// future is pending: nobody else would run it.
+    pub(crate) fn block_on<F: Future>(
+        self: &Arc<Self>,
+        future: F,
+        deadline: Option<Instant>,
+    ) -> Option<F::Output> {
+        let mut future = pin!(future);
+        let parker = Arc::new(Parker::default());
+        let waker = Waker::from(parker.clone());
+        let mut context = Context::from_waker(&waker);
+        let inline = !self.options.threads || self.on_cleanup_thread();
+        let _sleeper = inline.then(|| self.cleanup.sleeper(&parker));
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return Some(output);
+            }
+            if deadline.is_some_and(|at| Instant::now() >= at) {
+                return None;
+            }
+            if inline && let Some(job) = self.cleanup.try_pop() {
+                self.run_job(job);
+                continue;
+            }
+            if self.options.threads {
+                parker.park(deadline);
+            } else {
+                self.drive_or_park(&parker, deadline);
+            }
+        }
+    }
+
+    /// Without threads: waits for the device if it has work, else sleeps until another thread unparks.
+    fn drive_or_park(self: &Arc<Self>, parker: &Parker, deadline: Option<Instant>) {
+        if self.retire_and_queue_hooks() > 0 {
+            return;
+        }
+        let targets = self.next_targets();
+        if targets.is_empty() {
+            parker.park(deadline);
+            return;
+        }
+        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        self.wait_device(&targets, timeout);
+        self.retire_and_queue_hooks();
+    }
+}
+
+/// The moment `after` from now; `None` where that is beyond what the clock can say.
+pub(crate) fn deadline_after(after: Duration) -> Option<Instant> {
+    Instant::now().checked_add(after)
+}

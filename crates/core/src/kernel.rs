@@ -1,0 +1,286 @@
+//! Kernels as users write them: [`KernelSource`] in the forms that are at hand, and the host form's view of
+//! its arguments. Also [`Kernel`], the handle of a compiled one.
+//!
+//! Not here: compiling (a backend's work) and recording a dispatch (`operation.rs`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
+use crate::engine::kernels::KernelEntry;
+
+/// How a kernel uses one binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Only reads.
+    Read,
+    /// Only writes; what is not written keeps its old contents.
+    Write,
+    /// Reads and writes.
+    ReadWrite,
+}
+
+impl Access {
+    /// True for [`Access::Write`] and [`Access::ReadWrite`].
+    pub fn writes(self) -> bool {
+        !matches!(self, Access::Read)
+    }
+
+    /// True for [`Access::Read`] and [`Access::ReadWrite`].
+    pub fn reads(self) -> bool {
+        !matches!(self, Access::Write)
+    }
+}
+
+/// One form of a kernel. A backend takes the first form that it understands.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum KernelForm {
+    /// A closure for the host backend, called once per dispatch on the queue's thread.
+    Host(HostKernel),
+}
+
+impl fmt::Debug for KernelForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KernelForm::Host(_) => f.write_str("Host"),
+        }
+    }
+}
+
+type HostClosure = dyn Fn(&mut HostArguments<'_>) -> Result<(), String> + Send + Sync;
+
+/// A kernel as a host closure.
+///
+/// The closure runs once per dispatch and has each binding to itself for that time: tensors that it names
+/// are safe by the declared access. What it shares by other ways (captured atomics, locks, statics) tenure
+/// cannot see, and does not order.
+#[derive(Clone)]
+pub struct HostKernel {
+    run: Arc<HostClosure>,
+}
+
+impl HostKernel {
+    /// Runs the closure. For backends.
+    ///
+    /// # Errors
+    /// What the closure returned: this execution has failed.
+    pub fn run(&self, arguments: &mut HostArguments<'_>) -> Result<(), String> {
+        (self.run)(arguments)
+    }
+}
+
+/// One binding of a host kernel: the bytes of its range.
+#[derive(Debug)]
+pub enum HostBinding<'a> {
+    /// For [`Access::Read`].
+    Read(&'a [u8]),
+    /// For [`Access::Write`] and [`Access::ReadWrite`].
+    Write(&'a mut [u8]),
+}
+
+/// What a host kernel sees: bindings as typed slices, the dispatch size and the parameters.
+#[derive(Debug)]
+pub struct HostArguments<'a> {
+    groups: [u32; 3],
+    parameters: &'a [u8],
+    bindings: Vec<HostBinding<'a>>,
+}
+
+impl<'a> HostArguments<'a> {
+    /// Puts the arguments of one dispatch together. For backends.
+    pub fn new(groups: [u32; 3], parameters: &'a [u8], bindings: Vec<HostBinding<'a>>) -> Self {
+        HostArguments { groups, parameters, bindings }
+    }
+
+    /// Number of workgroups in x, y, z, as dispatched.
+    pub fn groups(&self) -> [u32; 3] {
+        self.groups
+    }
+
+    /// The parameters as a value of type `P`.
+    ///
+    /// # Panics
+    /// If the dispatch passed another number of bytes. The execution then fails with this message.
+    pub fn parameters<P: Pod>(&self) -> P {
+        bytemuck::try_pod_read_unaligned(self.parameters).unwrap_or_else(|_| {
+            panic!(
+                "the kernel wants {} bytes of parameters, the dispatch passed {}",
+                size_of::<P>(),
+                self.parameters.len()
+            )
+        })
+    }
+
+    /// The elements of binding `index`, to read.
+    ///
+    /// # Panics
+    /// If there is no such binding or its bytes are no whole number of `T`. The execution then fails with this message.
+    pub fn read<T: Pod>(&self, index: usize) -> &[T] {
+        match self.bindings.get(index) {
+            Some(HostBinding::Read(bytes)) => cast(bytes, index),
+            Some(HostBinding::Write(bytes)) => cast(bytes, index),
+            None => panic!("the kernel reads binding {index}, the dispatch has {}", self.bindings.len()),
+        }
+    }
+
+    /// The elements of binding `index`, to write.
+    ///
+    /// # Panics
+    /// As [`HostArguments::read`], and if the binding was declared [`Access::Read`].
+    pub fn write<T: Pod>(&mut self, index: usize) -> &mut [T] {
+        let count = self.bindings.len();
+        match self.bindings.get_mut(index) {
+            Some(HostBinding::Write(bytes)) => cast_mut(bytes, index),
+            Some(HostBinding::Read(_)) => panic!("binding {index} was declared Read and is written"),
+            None => panic!("the kernel writes binding {index}, the dispatch has {count}"),
+        }
+    }
+
+    /// Several bindings at a time: read-only slices in `reads`, and writable ones in `writes`, each in the
+    /// order asked for.
+    ///
+    /// # Panics
+    /// As [`HostArguments::write`], and if one index is asked for twice.
+    pub fn slices<T: Pod, const R: usize, const W: usize>(
+        &mut self,
+        reads: [usize; R],
+        writes: [usize; W],
+    ) -> ([&[T]; R], [&mut [T]; W]) {
+        let count = self.bindings.len();
+        for index in reads.iter().chain(&writes) {
+            assert!(*index < count, "the kernel uses binding {index}, the dispatch has {count}");
+        }
+        for (at, index) in writes.iter().enumerate() {
+            let twice = reads.contains(index) || writes[..at].contains(index);
+            assert!(!twice, "binding {index} is asked for twice");
+        }
+        let mut read_slices: [&[T]; R] = [&[]; R];
+        let mut write_slices: [&mut [T]; W] = std::array::from_fn(|_| -> &mut [T] { &mut [] });
+        for (index, binding) in self.bindings.iter_mut().enumerate() {
+            if let Some(slot) = writes.iter().position(|wanted| *wanted == index) {
+                match binding {
+                    HostBinding::Write(bytes) => write_slices[slot] = cast_mut(bytes, index),
+                    HostBinding::Read(_) => panic!("binding {index} was declared Read and is written"),
+                }
+                continue;
+            }
+            let bytes: &[u8] = match binding {
+                HostBinding::Read(bytes) => bytes,
+                HostBinding::Write(bytes) => bytes,
+            };
+            for (slot, _) in reads.iter().enumerate().filter(|(_, wanted)| **wanted == index) {
+                read_slices[slot] = cast(bytes, index);
+            }
+        }
+        (read_slices, write_slices)
+    }
+}
+
+fn cast<T: Pod>(bytes: &[u8], index: usize) -> &[T] {
+    bytemuck::try_cast_slice(bytes)
+        .unwrap_or_else(|error| panic!("binding {index} as {}: {error}", std::any::type_name::<T>()))
+}
+
+fn cast_mut<T: Pod>(bytes: &mut [u8], index: usize) -> &mut [T] {
+    bytemuck::try_cast_slice_mut(bytes)
+        .unwrap_or_else(|error| panic!("binding {index} as {}: {error}", std::any::type_name::<T>()))
+}
+
+/// A kernel as its author has it: a label, the access of each binding, and one or more forms.
+#[derive(Clone, Debug)]
+pub struct KernelSource {
+    label: Arc<str>,
+    bindings: Arc<[Access]>,
+    forms: Vec<KernelForm>,
+}
+
+impl KernelSource {
+    /// A kernel with no form yet. `bindings` gives the access of bindings 0, 1, 2, ...
+    pub fn new(label: impl Into<Arc<str>>, bindings: &[Access]) -> Self {
+        KernelSource { label: label.into(), bindings: bindings.into(), forms: Vec::new() }
+    }
+
+    /// Adds a host closure that cannot fail.
+    ///
+    /// ```
+    /// use tenure_core::{Access, KernelSource};
+    /// let double = KernelSource::new("double", &[Access::ReadWrite]).host(|arguments| {
+    ///     for value in arguments.write::<f32>(0) {
+    ///         *value *= 2.0;
+    ///     }
+    /// });
+    /// assert_eq!(double.label(), "double");
+    /// ```
+    pub fn host(self, run: impl Fn(&mut HostArguments<'_>) + Send + Sync + 'static) -> Self {
+        self.host_fallible(move |arguments| {
+            run(arguments);
+            Ok(())
+        })
+    }
+
+    /// Adds a host closure whose error fails the execution.
+    pub fn host_fallible(
+        mut self,
+        run: impl Fn(&mut HostArguments<'_>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.forms.push(KernelForm::Host(HostKernel { run: Arc::new(run) }));
+        self
+    }
+
+    /// The label, for errors, events and the driver's debug names.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    pub(crate) fn shared_label(&self) -> Arc<str> {
+        self.label.clone()
+    }
+
+    /// The access of each binding.
+    pub fn bindings(&self) -> &[Access] {
+        &self.bindings
+    }
+
+    pub(crate) fn shared_bindings(&self) -> Arc<[Access]> {
+        self.bindings.clone()
+    }
+
+    /// The forms at hand, in the order in which they were added.
+    pub fn forms(&self) -> &[KernelForm] {
+        &self.forms
+    }
+
+    /// The host form, if there is one.
+    pub fn host_form(&self) -> Option<&HostKernel> {
+        self.forms.iter().map(|form| match form {
+            KernelForm::Host(kernel) => kernel,
+        }).next()
+    }
+}
+
+/// Handle of a compiled kernel. Cheap to clone; the native kernel is destroyed after the last handle and the
+/// last recording that names it are gone, or when the manager closes.
+#[derive(Clone)]
+pub struct Kernel {
+    pub(crate) entry: Arc<KernelEntry>,
+}
+
+impl Kernel {
+    /// The label from its source.
+    pub fn label(&self) -> &str {
+        self.entry.label()
+    }
+
+    /// The access of each binding.
+    pub fn bindings(&self) -> &[Access] {
+        self.entry.bindings()
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel").field("label", &self.label()).finish_non_exhaustive()
+    }
+}

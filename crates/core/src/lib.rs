@@ -1,0 +1,46 @@
+//! The contract of tenure: the life of tensors, scopes, sequences and cleanup hooks, once for every device API.
+//!
+//! Engines use [`Manager`], [`Tensor`], [`ManagedScope`], [`ManagedSequence`] and [`Execution`]; backends
+//! implement [`Backend`] and its [`backend::Scope`] and [`backend::Sequence`]. The contract's rules are
+//! numbered L1 to L28 in ARCHITECTURE.md.
+//!
+//! This crate names no driver. The facade `tenure` opens a backend by name.
+
+#![deny(missing_docs)]
+
+pub mod backend;
+pub mod cleanup;
+mod engine;
+pub mod error;
+pub mod event;
+pub mod kernel;
+pub mod manager;
+pub mod operation;
+pub mod report;
+pub mod scope;
+pub mod sequence;
+mod sync;
+pub mod tensor;
+
+/// Constructors of operations: `op::dispatch`, `op::copy`, `op::fill`, `op::upload`, `op::download`.
+pub mod op {
+    pub use crate::operation::{copy, dispatch, download, fill, upload};
+}
+
+pub use backend::{Backend, BackendInfo, Capabilities, DriverMemory, QueueId, TimelinePoint};
+pub use cleanup::{CleanupContext, CleanupHook, ExecutionInfo, Hook, HookClass, HookId, Period, Rejected, hook};
+pub use error::{
+    BackendError, BackendErrorKind, BoxError, CleanupFailure, EndOfLife, Error, OutOfMemory, ResourceKind,
+    RunError, SharedError, Site,
+};
+pub use event::{Event, EventKind, EventLog, EventStream, HookEnd};
+pub use kernel::{Access, HostArguments, Kernel, KernelSource};
+pub use manager::{Manager, ManagerOptions, OutOfMemoryCallback, OutOfMemoryRequest, TrimPolicy};
+pub use operation::{Dispatch, Download, Op};
+pub use report::{
+    CleanupError, CleanupErrorKind, CloseReport, DetachedHook, Holder, HookReport, Leak, MemoryReport, Outcome,
+    PollReport, ScopeReport, SequenceInfo, TrimReport, UnfinishedScope, Usage,
+};
+pub use scope::{Finish, ManagedScope, ScopeOptions, ScopeRef, ScopeState};
+pub use sequence::{Execution, ExecutionStatus, ManagedSequence, SequenceState};
+pub use tensor::{AnyTensor, Element, ReadFuture, Tensor, TensorId, TensorOptions, View};

@@ -1,0 +1,449 @@
+//! Handles of tensors: [`Tensor`], its erased form [`AnyTensor`], and [`View`]s of a range.
+//!
+//! A handle is a generational id with a count: cheap to clone, valid to keep for ever, never an owner (L1).
+//! Not here: what the manager keeps of a tensor (`engine/tensors.rs`).
+
+use std::any::TypeId;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytemuck::Pod;
+use smallvec::SmallVec;
+use typed_builder::TypedBuilder;
+
+use crate::engine::tensors::{ElementType, TensorCell};
+use crate::error::{EndOfLife, Error, Site};
+
+/// What a tensor can hold: plain data of at least one byte.
+pub trait Element: Pod + Send + Sync {}
+
+impl<T: Pod + Send + Sync> Element for T {}
+
+pub(crate) fn element_type<T: Element>() -> ElementType {
+    const { assert!(size_of::<T>() > 0, "an element has at least one byte") };
+    ElementType { id: TypeId::of::<T>(), name: std::any::type_name::<T>(), bytes: size_of::<T>() as u64 }
+}
+
+/// Identifies a tensor of one manager, for as long as the manager lives and after. Ids are never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TensorId(pub(crate) u64);
+
+/// How to make a tensor.
+#[derive(Clone, Debug, TypedBuilder)]
+pub struct TensorOptions {
+    /// Extent of each dimension, in elements.
+    #[builder(setter(transform = |shape: impl AsRef<[u64]>| SmallVec::from_slice(shape.as_ref())))]
+    pub(crate) shape: SmallVec<[u64; 4]>,
+    /// The name, for errors, events and reports.
+    #[builder(default = "tensor".into(), setter(into))]
+    pub(crate) label: Arc<str>,
+}
+
+/// What every handle and recording of one tensor shares: the last one retires the tensor (L2, L5).
+pub(crate) struct TensorHandle {
+    pub(crate) cell: Arc<TensorCell>,
+}
+
+impl TensorHandle {
+    pub(crate) fn new(cell: Arc<TensorCell>) -> Arc<Self> {
+        let handle = Arc::new(TensorHandle { cell });
+        handle.cell.set_handle(&handle);
+        handle
+    }
+}
+
+impl Drop for TensorHandle {
+    fn drop(&mut self) {
+        let engine = &self.cell.engine;
+        if !engine.is_foreign_process() {
+            engine.end_tensor(&self.cell, EndOfLife::Destroyed(self.cell.site));
+        }
+    }
+}
+
+impl fmt::Debug for TensorHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`#{}", self.cell.label, self.cell.id)
+    }
+}
+
+/// A range of bytes of a tensor, in an operation.
+#[derive(Clone, Debug)]
+pub(crate) struct TensorUse {
+    pub handle: Arc<TensorHandle>,
+    pub range: Range<u64>,
+}
+
+impl TensorUse {
+    pub(crate) fn label(&self) -> Arc<str> {
+        self.handle.cell.label.clone()
+    }
+}
+
+/// Handle of a tensor of elements `T`.
+///
+/// Every method answers [`Error::Stale`], with the label and where it was destroyed, once the tensor is
+/// destroyed, its scope has finished, or its manager has closed (L3).
+pub struct Tensor<T> {
+    pub(crate) handle: Arc<TensorHandle>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Tensor<T> {
+    fn clone(&self) -> Self {
+        Tensor { handle: self.handle.clone(), element: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for Tensor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tensor")
+            .field("label", &self.handle.cell.label)
+            .field("id", &self.handle.cell.id)
+            .field("shape", &self.handle.cell.shape)
+            .finish()
+    }
+}
+
+impl<T> PartialEq for Tensor<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.handle, &other.handle)
+    }
+}
+
+impl<T> Eq for Tensor<T> {}
+
+impl<T: Element> Tensor<T> {
+    pub(crate) fn new(cell: Arc<TensorCell>) -> Self {
+        Tensor { handle: TensorHandle::new(cell), element: PhantomData }
+    }
+
+    fn cell(&self) -> &Arc<TensorCell> {
+        &self.handle.cell
+    }
+
+    /// Number of elements.
+    #[allow(clippy::len_without_is_empty, reason = "`is_empty` is below")]
+    pub fn len(&self) -> u64 {
+        self.cell().bytes / self.cell().element.bytes
+    }
+
+    /// True if it has no elements. Such a tensor costs no driver memory (L22).
+    pub fn is_empty(&self) -> bool {
+        self.cell().bytes == 0
+    }
+
+    /// Extent of each dimension, in elements.
+    pub fn shape(&self) -> &[u64] {
+        &self.cell().shape
+    }
+
+    /// The name given when it was made.
+    pub fn label(&self) -> &str {
+        &self.cell().label
+    }
+
+    /// Its size in bytes, as asked for.
+    pub fn bytes(&self) -> u64 {
+        self.cell().bytes
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> TensorId {
+        TensorId(self.cell().id)
+    }
+
+    /// Where it was made.
+    pub fn site(&self) -> Site {
+        self.cell().site
+    }
+
+    /// True until its life has ended.
+    pub fn is_live(&self) -> bool {
+        self.cell().check_live().is_ok()
+    }
+
+    /// Copies `data` to the device, once, after all work that uses the tensor. Blocks until done.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], [`Error::Length`] (nothing is written), [`Error::DeviceLost`], [`Error::Backend`].
+    pub fn write(&self, data: &[T]) -> Result<(), Error> {
+        self.whole().write(data)
+    }
+
+    /// Copies the elements to the host, after all work that writes the tensor. Blocks until done.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], [`Error::DeviceLost`], [`Error::Backend`].
+    pub fn read(&self) -> Result<Vec<T>, Error> {
+        self.whole().read()
+    }
+
+    /// As [`Tensor::read`], into a slice of exactly the tensor's length.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`], and [`Error::Length`].
+    pub fn read_into(&self, data: &mut [T]) -> Result<(), Error> {
+        self.whole().read_into(data)
+    }
+
+    /// A future of the elements, after all work that writes the tensor. It keeps the tensor alive; dropping
+    /// it cancels the wait only (L18).
+    pub fn read_async(&self) -> ReadFuture<T> {
+        ReadFuture { view: self.whole() }
+    }
+
+    /// A range of elements. It counts as a use of the whole tensor's memory.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] if the range is not inside the tensor, [`Error::Stale`].
+    pub fn view(&self, range: Range<u64>) -> Result<View<T>, Error> {
+        self.cell().check_live()?;
+        self.whole().view(range)
+    }
+
+    fn whole(&self) -> View<T> {
+        View {
+            used: TensorUse { handle: self.handle.clone(), range: 0..self.cell().bytes },
+            element: PhantomData,
+        }
+    }
+
+    /// Ends the tensor's life now, under all handles and recordings. Memory goes back when the device has
+    /// finished with it (L4). Twice is Ok (L2).
+    ///
+    /// # Errors
+    /// [`Error::ForkedProcess`].
+    #[track_caller]
+    pub fn destroy(&self) -> Result<(), Error> {
+        let site = std::panic::Location::caller();
+        self.cell().engine.check_process()?;
+        self.cell().engine.end_tensor(self.cell(), EndOfLife::Destroyed(site));
+        Ok(())
+    }
+
+    /// Gives the tensor to the parent of its scope, or to the manager if there is none: it then outlives its
+    /// scope (L2). A manager's tensor stays what it is.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], or [`Error::ScopeFinishing`] if the parent takes nothing any more.
+    pub fn promote(&self) -> Result<(), Error> {
+        self.cell().engine.move_tensor(self.cell(), |from| from.parent())
+    }
+
+    /// Gives the tensor to the manager: it lives until its last handle goes.
+    ///
+    /// # Errors
+    /// [`Error::Stale`].
+    pub fn promote_to_manager(&self) -> Result<(), Error> {
+        self.cell().engine.move_tensor(self.cell(), |_| None)
+    }
+
+    /// The same handle without its element type.
+    pub fn erase(&self) -> AnyTensor {
+        AnyTensor { handle: self.handle.clone() }
+    }
+}
+
+/// Handle of a tensor whose element type is checked when it is used.
+#[derive(Clone, Debug)]
+pub struct AnyTensor {
+    handle: Arc<TensorHandle>,
+}
+
+impl AnyTensor {
+    /// The typed handle.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] if the tensor holds something else.
+    pub fn cast<T: Element>(&self) -> Result<Tensor<T>, Error> {
+        let wanted = element_type::<T>();
+        let has = self.handle.cell.element;
+        if has.id != wanted.id {
+            return Err(Error::WrongType {
+                label: self.handle.cell.label.clone(),
+                expected: has.name,
+                actual: wanted.name,
+            });
+        }
+        Ok(Tensor { handle: self.handle.clone(), element: PhantomData })
+    }
+
+    /// The name given when the tensor was made.
+    pub fn label(&self) -> &str {
+        &self.handle.cell.label
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> TensorId {
+        TensorId(self.handle.cell.id)
+    }
+
+    /// Its size in bytes, as asked for.
+    pub fn bytes(&self) -> u64 {
+        self.handle.cell.bytes
+    }
+}
+
+/// A range of a tensor's elements. It is a handle of the tensor.
+pub struct View<T> {
+    used: TensorUse,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for View<T> {
+    fn clone(&self) -> Self {
+        View { used: self.used.clone(), element: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for View<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("tensor", &self.used.handle).field("bytes", &self.used.range).finish()
+    }
+}
+
+impl<T: Element> View<T> {
+    pub(crate) fn into_use(self) -> TensorUse {
+        self.used
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> u64 {
+        (self.used.range.end - self.used.range.start) / size_of::<T>() as u64
+    }
+
+    /// True if it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.used.range.is_empty()
+    }
+
+    /// The tensor's label.
+    pub fn label(&self) -> &str {
+        &self.used.handle.cell.label
+    }
+
+    /// A range of this view's elements.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn view(&self, range: Range<u64>) -> Result<View<T>, Error> {
+        let length = self.len();
+        if range.start > range.end || range.end > length {
+            return Err(Error::OutOfRange {
+                label: self.used.label(),
+                start: range.start,
+                end: range.end,
+                length,
+            });
+        }
+        let element = size_of::<T>() as u64;
+        let first = self.used.range.start;
+        let bytes = first + range.start * element..first + range.end * element;
+        Ok(View { used: TensorUse { handle: self.used.handle.clone(), range: bytes }, element: PhantomData })
+    }
+
+    /// As [`Tensor::write`], for this range.
+    ///
+    /// # Errors
+    /// As [`Tensor::write`].
+    pub fn write(&self, data: &[T]) -> Result<(), Error> {
+        let cell = &self.used.handle.cell;
+        cell.check_live()?;
+        self.expect_length(data.len())?;
+        cell.engine.write_tensor(cell, self.used.range.start, bytemuck::cast_slice(data))
+    }
+
+    /// As [`Tensor::read`], for this range.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    pub fn read(&self) -> Result<Vec<T>, Error> {
+        let cell = &self.used.handle.cell;
+        // A stale tensor is found before a large vector is made for it.
+        cell.check_live()?;
+        let length = usize::try_from(self.len()).expect("a live tensor's length fits the address space");
+        let mut data = bytemuck::allocation::zeroed_vec(length);
+        self.read_into(&mut data)?;
+        Ok(data)
+    }
+
+    /// As [`Tensor::read_into`], for this range.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_into`].
+    pub fn read_into(&self, data: &mut [T]) -> Result<(), Error> {
+        let cell = &self.used.handle.cell;
+        cell.check_live()?;
+        self.expect_length(data.len())?;
+        cell.engine.read_tensor(cell, self.used.range.start, bytemuck::cast_slice_mut(data))
+    }
+
+    fn expect_length(&self, actual: usize) -> Result<(), Error> {
+        let expected = self.len();
+        if actual as u64 == expected {
+            return Ok(());
+        }
+        Err(Error::Length { label: self.used.label(), expected, actual: actual as u64 })
+    }
+}
+
+impl<T: Element> From<&Tensor<T>> for View<T> {
+    fn from(tensor: &Tensor<T>) -> View<T> {
+        tensor.whole()
+    }
+}
+
+impl<T: Element> From<Tensor<T>> for View<T> {
+    fn from(tensor: Tensor<T>) -> View<T> {
+        tensor.whole()
+    }
+}
+
+impl<T> From<&View<T>> for View<T> {
+    fn from(view: &View<T>) -> View<T> {
+        view.clone()
+    }
+}
+
+/// A future of a tensor's elements. Made by [`Tensor::read_async`].
+#[derive(Debug)]
+#[must_use = "a future does nothing until it is polled"]
+pub struct ReadFuture<T> {
+    view: View<T>,
+}
+
+impl<T: Element> ReadFuture<T> {
+    /// Blocks until the elements are there.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    pub fn wait(self) -> Result<Vec<T>, Error> {
+        self.view.read()
+    }
+}
+
+impl<T: Element> Future for ReadFuture<T> {
+    type Output = Result<Vec<T>, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let cell = &self.view.used.handle.cell;
+        if let Err(error) = cell.check_live() {
+            return Poll::Ready(Err(error));
+        }
+        if !cell.engine.options.threads {
+            cell.engine.retire_and_queue_hooks();
+        }
+        while let Some(point) = cell.engine.unretired_write(cell) {
+            if !cell.engine.poll_point(point, context.waker()) {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(self.view.read())
+    }
+}
