@@ -81,8 +81,12 @@ pub trait Backend: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// As [`Backend::write_block`].
-    unsafe fn read_block(&self, block: &Self::Block, offset: u64, bytes: &mut [u8])
-    -> Result<(), BackendError>;
+    unsafe fn read_block(
+        &self,
+        block: &Self::Block,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), BackendError>;
 
     /// Compiles the first form in `source` that the device takes.
     ///

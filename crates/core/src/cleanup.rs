@@ -79,10 +79,14 @@ pub struct Hook {
 
 pub(crate) type HookFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
 
+type OnceBody = dyn FnOnce(&CleanupContext) -> Result<(), BoxError> + Send;
+type EachBody = dyn FnMut(&CleanupContext) -> Result<(), BoxError> + Send;
+type FutureBody = dyn FnOnce(CleanupContext) -> HookFuture + Send;
+
 pub(crate) enum HookBody {
-    Once(Box<dyn FnOnce(&CleanupContext) -> Result<(), BoxError> + Send>),
-    Each(Box<dyn FnMut(&CleanupContext) -> Result<(), BoxError> + Send>),
-    Future(Box<dyn FnOnce(CleanupContext) -> HookFuture + Send>),
+    Once(Box<OnceBody>),
+    Each(Box<EachBody>),
+    Future(Box<FutureBody>),
     Custom(Box<dyn CleanupHook>),
 }
 
@@ -272,4 +276,3 @@ pub struct ExecutionInfo {
     /// How it ended.
     pub result: Result<(), Error>,
 }
-

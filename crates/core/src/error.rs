@@ -247,7 +247,10 @@ pub enum Error {
     #[error(transparent)]
     Cleanup(Arc<CleanupFailure>),
     /// The manager could not close in time, or closed with something left over (L28).
-    #[error("manager `{manager}` did not become idle within {after:?}{}; it closes itself when it does", Late(detached_hooks))]
+    #[error(
+        "manager `{manager}` did not become idle within {after:?}{}; it closes itself when it does",
+        Late(detached_hooks)
+    )]
     CloseTimedOut {
         /// The manager's label.
         manager: Arc<str>,

@@ -254,9 +254,12 @@ impl KernelSource {
 
     /// The host form, if there is one.
     pub fn host_form(&self) -> Option<&HostKernel> {
-        self.forms.iter().map(|form| match form {
-            KernelForm::Host(kernel) => kernel,
-        }).next()
+        self.forms
+            .iter()
+            .map(|form| match form {
+                KernelForm::Host(kernel) => kernel,
+            })
+            .next()
     }
 }
 

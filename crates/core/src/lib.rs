@@ -7,6 +7,7 @@
 //! This crate names no driver. The facade `tenure` opens a backend by name.
 
 #![deny(missing_docs)]
+#![allow(clippy::missing_const_for_thread_local, reason = "shuttle's macro takes no const block")]
 
 pub mod backend;
 pub mod cleanup;
@@ -28,7 +29,9 @@ pub mod op {
 }
 
 pub use backend::{Backend, BackendInfo, Capabilities, DriverMemory, QueueId, TimelinePoint};
-pub use cleanup::{CleanupContext, CleanupHook, ExecutionInfo, Hook, HookClass, HookId, Period, Rejected, hook};
+pub use cleanup::{
+    CleanupContext, CleanupHook, ExecutionInfo, Hook, HookClass, HookId, Period, Rejected, hook,
+};
 pub use error::{
     BackendError, BackendErrorKind, BoxError, CleanupFailure, EndOfLife, Error, OutOfMemory, ResourceKind,
     RunError, SharedError, Site,
@@ -38,8 +41,8 @@ pub use kernel::{Access, HostArguments, Kernel, KernelSource};
 pub use manager::{Manager, ManagerOptions, OutOfMemoryCallback, OutOfMemoryRequest, TrimPolicy};
 pub use operation::{Dispatch, Download, Op};
 pub use report::{
-    CleanupError, CleanupErrorKind, CloseReport, DetachedHook, Holder, HookReport, Leak, MemoryReport, Outcome,
-    PollReport, ScopeReport, SequenceInfo, TrimReport, UnfinishedScope, Usage,
+    CleanupError, CleanupErrorKind, CloseReport, DetachedHook, Holder, HookReport, Leak, MemoryReport,
+    Outcome, PollReport, ScopeReport, SequenceInfo, TrimReport, UnfinishedScope, Usage,
 };
 pub use scope::{Finish, ManagedScope, ScopeOptions, ScopeRef, ScopeState};
 pub use sequence::{Execution, ExecutionStatus, ManagedSequence, SequenceState};

@@ -105,10 +105,16 @@ impl ManagerOptions {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |option, problem: &str| Err(Error::InvalidOption { option, problem: problem.into() });
         if !self.threads && self.hook_deadline.is_some() {
-            return invalid("hook_deadline", "deadlines need tenure's threads, which `threads(false)` forbids");
+            return invalid(
+                "hook_deadline",
+                "deadlines need tenure's threads, which `threads(false)` forbids",
+            );
         }
         if !self.threads && self.finish_deadline.is_some() {
-            return invalid("finish_deadline", "deadlines need tenure's threads, which `threads(false)` forbids");
+            return invalid(
+                "finish_deadline",
+                "deadlines need tenure's threads, which `threads(false)` forbids",
+            );
         }
         if let TrimPolicy::Watermark { high, low } = self.trim
             && low > high
@@ -291,12 +297,8 @@ impl Manager {
         site: Site,
         scope: Option<&Arc<ScopeCell>>,
     ) -> Result<Tensor<T>, Error> {
-        let request = TensorRequest {
-            label: options.label,
-            shape: options.shape,
-            element: element_type::<T>(),
-            site,
-        };
+        let request =
+            TensorRequest { label: options.label, shape: options.shape, element: element_type::<T>(), site };
         engine.make_tensor(request, scope).map(Tensor::new)
     }
 

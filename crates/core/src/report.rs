@@ -396,7 +396,7 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
         for (name, unit) in UNITS {
-            if self.0 >= unit && self.0 % unit == 0 {
+            if self.0 >= unit && self.0.is_multiple_of(unit) {
                 return write!(f, "{} {name}", self.0 / unit);
             }
         }
@@ -422,6 +422,9 @@ mod tests {
         assert!(leak.to_string().ends_with("kept by nobody"), "{leak}");
         leak.kept_by.push(("blur".into(), "chain".into()));
         leak.handles = 2;
-        assert!(leak.to_string().ends_with("kept by sequence `blur` of scope `chain` and 2 handles"), "{leak}");
+        assert!(
+            leak.to_string().ends_with("kept by sequence `blur` of scope `chain` and 2 handles"),
+            "{leak}"
+        );
     }
 }

@@ -15,7 +15,7 @@ use typed_builder::TypedBuilder;
 
 use crate::backend::QueueId;
 use crate::cleanup::{CleanupContext, Hook, HookId, Rejected};
-use crate::engine::finish::FinishWait;
+use crate::engine::finish_wait::FinishWait;
 use crate::engine::scopes::{Phase, ScopeCell, ScopeRequest};
 use crate::engine::sequences::SequenceCell;
 use crate::engine::threads::Job;
@@ -446,11 +446,7 @@ impl ScopeRef {
     ///
     /// # Errors
     /// As [`ScopeRef::register`], and [`Error::NotAnAncestor`].
-    pub fn register_on(
-        &self,
-        ancestor: &ScopeRef,
-        hook: impl Into<Hook>,
-    ) -> Result<HookId, Rejected<Hook>> {
+    pub fn register_on(&self, ancestor: &ScopeRef, hook: impl Into<Hook>) -> Result<HookId, Rejected<Hook>> {
         let hook = hook.into();
         if !self.cell.is_under(&ancestor.cell) {
             let error = Error::NotAnAncestor {

@@ -31,10 +31,8 @@ impl Arena {
     pub(crate) fn open_sequence(&self, engine: &Engine, label: &str) -> Result<NativeSequence, Error> {
         let mut inner = self.inner.lock();
         let native = inner.native.as_mut().expect("an arena with an owner is open");
-        let sequence = engine
-            .driver
-            .open_sequence(native, label)
-            .map_err(|error| engine.backend_error(error))?;
+        let sequence =
+            engine.driver.open_sequence(native, label).map_err(|error| engine.backend_error(error))?;
         inner.out += 1;
         Ok(sequence)
     }

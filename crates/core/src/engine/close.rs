@@ -6,7 +6,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::engine::finish::FinishWait;
+use crate::engine::finish_wait::FinishWait;
 use crate::engine::scopes::{Entry, Phase, ScopeCell};
 use crate::engine::threads::Job;
 use crate::engine::wait::deadline_after;
@@ -136,8 +136,10 @@ impl Engine {
             self.closing.phase.store(CLOSING, Ordering::SeqCst);
         }
         let inside = frames::inside(self) || gate::thread_is_inside() || self.on_own_thread();
-        let nothing_to_wait_for =
-            self.roots.lock().is_empty() && self.is_idle() && self.cleanup.is_empty() && !self.has_cleanup_thread();
+        let nothing_to_wait_for = self.roots.lock().is_empty()
+            && self.is_idle()
+            && self.cleanup.is_empty()
+            && !self.has_cleanup_thread();
         // Without threads there is nobody else to do it: this is the one drop that waits for the device.
         if !inside && (nothing_to_wait_for || !self.options.threads) {
             self.close_abandoned();

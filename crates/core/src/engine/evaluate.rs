@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::backend::{Submission, TimelinePoint};
 use crate::engine::Engine;
-use crate::engine::driver::NativeSequence;
 use crate::engine::arena::Arena;
+use crate::engine::driver::NativeSequence;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::recording::Recording;
 use crate::engine::scopes::Admission;

@@ -5,7 +5,6 @@
 //! so that any other waiter, or the cleanup thread, goes on with it (L18). The order of finishing is the order
 //! of the questions in [`ScopeCell::next`].
 
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -13,15 +12,15 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use crate::cleanup::{CleanupContext, ExecutionInfo, HookClass, Period};
+use crate::engine::deadlines::RunningHook;
 use crate::engine::execution::ExecutionCell;
-use crate::engine::frames;
-use crate::engine::quarantine::Quarantine;
+use crate::engine::finish_wait::FinishWait;
 use crate::engine::registration::{HookRun, Registration, RunEnd};
 use crate::engine::scopes::{Entry, Phase, ScopeCell, ScopeInner};
 use crate::engine::threads::Job;
 use crate::error::{CleanupFailure, EndOfLife, Error, SharedError};
 use crate::event::{EventKind, HookEnd};
-use crate::report::{CleanupError, CleanupErrorKind, DetachedHook, Outcome, ScopeReport};
+use crate::report::{CleanupError, CleanupErrorKind, Outcome, ScopeReport};
 use crate::sync::MutexGuard;
 
 /// How far finishing is.
@@ -33,22 +32,14 @@ pub(crate) struct FinishState {
     pub needs_cleanup_thread: bool,
     requested: Option<Outcome>,
     /// When waiting for executions ends.
-    deadline: Option<Instant>,
+    pub deadline: Option<Instant>,
     timed_out: bool,
     /// Nobody waits for the result.
-    unattended: bool,
+    pub unattended: bool,
     released_tensors: u64,
     released_bytes: u64,
     /// Bytes that the policy's trim gave back; none before the trim.
     trimmed: Option<u64>,
-}
-
-/// A hook that runs with a deadline.
-pub(crate) struct RunningHook {
-    registration: Arc<Registration>,
-    execution: Option<Arc<ExecutionCell>>,
-    started: Instant,
-    deadline: Instant,
 }
 
 /// What the runner is at.
@@ -119,8 +110,7 @@ impl ScopeCell {
             // L10: from here on registering is refused.
             inner.phase = Phase::Finishing;
             inner.finish.requested = Some(requested);
-            inner.finish.deadline =
-                self.finish_deadline.and_then(|after| Instant::now().checked_add(after));
+            inner.finish.deadline = self.finish_deadline.and_then(|after| Instant::now().checked_add(after));
             inner.finish.deadline
         };
         self.engine.emit(Some(self), None, || EventKind::ScopeFinishing);
@@ -371,7 +361,7 @@ impl ScopeCell {
     }
 
     /// What the cleanup thread has to do for this scope.
-    fn cleanup_job(self: &Arc<Self>, inner: &ScopeInner) -> Job {
+    pub(crate) fn cleanup_job(self: &Arc<Self>, inner: &ScopeInner) -> Job {
         match inner.phase {
             Phase::Finishing => Job::Finish(self.clone()),
             Phase::Open | Phase::Finished(_) => Job::Hooks(self.clone()),
@@ -404,7 +394,7 @@ impl ScopeCell {
         true
     }
 
-    fn emit_hook(
+    pub(crate) fn emit_hook(
         self: &Arc<Self>,
         registration: &Registration,
         execution: Option<&ExecutionCell>,
@@ -417,7 +407,7 @@ impl ScopeCell {
         });
     }
 
-    fn cleanup_error(
+    pub(crate) fn cleanup_error(
         &self,
         kind: CleanupErrorKind,
         registration: &Registration,
@@ -530,187 +520,5 @@ impl ScopeCell {
         drop(registrations);
         self.engine.emit(Some(self), None, || EventKind::ScopeFinished(outcome));
         wakers.into_iter().for_each(Waker::wake);
-    }
-
-    // Deadlines.
-
-    /// Called by the supervisor when a deadline of this scope may be over. Returns when to look again.
-    pub(crate) fn check_deadlines(self: &Arc<Self>, now: Instant) -> Option<Instant> {
-        let mut inner = self.inner.lock();
-        let wakers = inner.take_wakers();
-        let overdue = match &inner.running_hook {
-            Some(hook) if hook.deadline <= now => inner.running_hook.take(),
-            _ => None,
-        };
-        let finish = inner.finish.deadline.filter(|at| *at > now && inner.result.is_none());
-        let Some(hook) = overdue else {
-            let running = inner.running_hook.as_ref().map(|hook| hook.deadline);
-            drop(inner);
-            wakers.into_iter().for_each(Waker::wake);
-            return finish.into_iter().chain(running).min();
-        };
-        let registration = &hook.registration;
-        registration.count_run(hook.started.elapsed(), true);
-        let late = Arc::new(Error::TimedOut {
-            what: format!("hook `{}`", registration.label).into(),
-            after: hook.deadline.saturating_duration_since(hook.started),
-        });
-        let error = self.cleanup_error(
-            CleanupErrorKind::TimedOut,
-            registration,
-            hook.execution.as_deref(),
-            late,
-        );
-        inner.add_error(error);
-        let quarantine = inner.quarantine.get_or_insert_with(|| Arc::new(Quarantine::default())).clone();
-        quarantine.hook_left();
-        self.engine.detached_hook(self.detached(registration));
-        let parked = inner.parked.take();
-        let job = self.cleanup_job(&inner);
-        if parked.is_none() {
-            // Its thread is inside the hook: the role goes to the thread that replaces it.
-            inner.runner = None;
-        }
-        drop(inner);
-        self.emit_hook(registration, hook.execution.as_deref(), HookEnd::TimedOut);
-        match parked {
-            Some(active) => self.engine.outlive_elsewhere(self, active),
-            None => self.engine.replace_cleanup_thread(),
-        }
-        self.engine.push_job(job);
-        wakers.into_iter().for_each(Waker::wake);
-        finish
-    }
-
-    /// The scope was dropped: its errors have no other reader.
-    pub(crate) fn set_unattended(&self) {
-        self.inner.lock().finish.unattended = true;
-    }
-
-    /// The error of a scope whose result has no other reader; once.
-    pub(crate) fn take_unattended_error(&self) -> Option<Error> {
-        let mut inner = self.inner.lock();
-        let error = inner.result.clone()?.err()?;
-        std::mem::take(&mut inner.finish.unattended).then_some(error)
-    }
-
-    fn detached(&self, registration: &Registration) -> DetachedHook {
-        DetachedHook { hook: registration.label.clone(), scope: self.label.clone() }
-    }
-
-    fn hook_came_back(self: &Arc<Self>, registration: &Registration) {
-        let quarantine = self.inner.lock().quarantine.clone();
-        let quarantine = quarantine.expect("a revoked hook has a quarantine");
-        quarantine.hook_returned(&self.engine, &self.detached(registration));
-    }
-
-    /// Polls a hook that outlived its deadline to its end, on this detached thread.
-    pub(crate) fn outlive(self: &Arc<Self>, active: Active) {
-        let Active::Hook(mut run) = active else { return };
-        let registration = run.registration.clone();
-        let end = std::future::poll_fn(|context| run.poll(context));
-        // The result came too late: it was recorded as timed out.
-        let _late = self.engine.block_on(end, None);
-        self.hook_came_back(&registration);
-    }
-}
-
-/// Waits for a scope to finish, and does the work itself where it may.
-pub(crate) struct FinishWait {
-    scope: Arc<ScopeCell>,
-    requested: Outcome,
-    stage: Stage,
-    /// The scope's parent asks: a scope that has finished already is no error.
-    implied: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Begin,
-    Waiting,
-    Done,
-}
-
-impl FinishWait {
-    pub(crate) fn new(scope: Arc<ScopeCell>, requested: Outcome) -> Self {
-        FinishWait { scope, requested, stage: Stage::Begin, implied: false }
-    }
-
-    fn implied(scope: Arc<ScopeCell>, requested: Outcome) -> Self {
-        FinishWait { scope, requested, stage: Stage::Begin, implied: true }
-    }
-
-    /// Waits for a finish that has begun.
-    pub(crate) fn begun(scope: Arc<ScopeCell>) -> Self {
-        FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting, implied: false }
-    }
-
-    pub(crate) fn scope(&self) -> &Arc<ScopeCell> {
-        &self.scope
-    }
-
-    /// True if this thread may run the hooks itself.
-    fn may_run(&self) -> bool {
-        let needs_cleanup_thread = self.scope.inner.lock().finish.needs_cleanup_thread;
-        !needs_cleanup_thread || self.scope.engine.on_cleanup_thread()
-    }
-
-    fn begin(&mut self) -> Result<(), Error> {
-        let engine = &self.scope.engine;
-        engine.check_process()?;
-        if frames::inside_hook_under(&self.scope) {
-            let what = format!("scope `{}`", self.scope.label);
-            return Err(Error::WouldDeadlock { what: what.into() });
-        }
-        match self.scope.begin_finish(self.requested) {
-            Ok(_) => {}
-            Err(Error::ScopeFinished { .. }) if self.implied => {}
-            Err(error) => return Err(error),
-        }
-        if !self.may_run() {
-            engine.push_job(Job::Finish(self.scope.clone()));
-        }
-        Ok(())
-    }
-}
-
-impl Future for FinishWait {
-    type Output = Result<ScopeReport, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.stage == Stage::Begin {
-            if let Err(error) = self.begin() {
-                self.stage = Stage::Done;
-                return Poll::Ready(Err(error));
-            }
-            self.stage = Stage::Waiting;
-        }
-        if !self.scope.engine.options.threads {
-            self.scope.engine.retire_and_queue_hooks();
-        }
-        if self.may_run() && self.scope.poll_run(Mode::Finish, context).is_pending() {
-            return Poll::Pending;
-        }
-        let mut inner = self.scope.inner.lock();
-        match inner.result.clone() {
-            Some(result) => {
-                drop(inner);
-                self.stage = Stage::Done;
-                Poll::Ready(result)
-            }
-            None => {
-                inner.register_waker(context.waker());
-                Poll::Pending
-            }
-        }
-    }
-}
-
-impl Drop for FinishWait {
-    fn drop(&mut self) {
-        if self.stage == Stage::Waiting && !self.scope.engine.is_foreign_process() {
-            // L18: the rest goes to the cleanup thread.
-            self.scope.engine.push_job(Job::Finish(self.scope.clone()));
-        }
     }
 }

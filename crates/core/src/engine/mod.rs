@@ -7,10 +7,12 @@
 
 pub(crate) mod arena;
 pub(crate) mod close;
+pub(crate) mod deadlines;
 pub(crate) mod driver;
 pub(crate) mod evaluate;
 pub(crate) mod execution;
 pub(crate) mod finish;
+pub(crate) mod finish_wait;
 pub(crate) mod fork;
 pub(crate) mod frames;
 pub(crate) mod gate;
@@ -99,7 +101,9 @@ impl Engine {
         let info = driver.info();
         let capabilities = driver.capabilities();
         assert!(
-            capabilities.queues > 0 && capabilities.alignment.is_power_of_two() && capabilities.alignment >= 16,
+            capabilities.queues > 0
+                && capabilities.alignment.is_power_of_two()
+                && capabilities.alignment >= 16,
             "backend `{}` breaks the SPI's rules for capabilities: {capabilities:?}",
             info.name
         );
@@ -267,7 +271,11 @@ impl Engine {
         site: Option<Site>,
         kind: impl FnOnce() -> EventKind,
     ) {
-        self.events.emit(|| Event { kind: kind(), scope: scope.map(|scope| (scope.id, scope.label.clone())), site });
+        self.events.emit(|| Event {
+            kind: kind(),
+            scope: scope.map(|scope| (scope.id, scope.label.clone())),
+            site,
+        });
     }
 
     /// True once `point` has retired; else `waker` is woken when it does.

@@ -258,10 +258,7 @@ impl Pool {
 
     /// The driver gave the block: it serves the request that it was planned for.
     pub(crate) fn commit(&mut self, growth: Growth, native: NativeBlock) -> Grant {
-        self.growing = Usage {
-            bytes: self.growing.bytes - growth.bytes,
-            blocks: self.growing.blocks - 1,
-        };
+        self.growing = Usage { bytes: self.growing.bytes - growth.bytes, blocks: self.growing.blocks - 1 };
         self.cached = self.cached + Usage { bytes: growth.bytes, blocks: 1 };
         self.counters.allocations += 1;
         let units = u32::try_from(growth.bytes / self.alignment).ok();
@@ -269,8 +266,13 @@ impl Pool {
             let units = units.expect("pages have few units");
             Allocator::with_max_allocs(units, units + 1)
         });
-        let key =
-            self.blocks.insert(Block { native: Arc::new(native), bytes: growth.bytes, live: 0, retired: 0, page });
+        let key = self.blocks.insert(Block {
+            native: Arc::new(native),
+            bytes: growth.bytes,
+            live: 0,
+            retired: 0,
+            page,
+        });
         if growth.page {
             self.pages.push(key);
             self.take_slice(growth.grant).expect("a new page has room for what it was made for")
@@ -281,8 +283,7 @@ impl Pool {
 
     /// The driver refused: as if nothing had been planned (L19).
     pub(crate) fn rollback(&mut self, growth: &Growth) {
-        self.growing =
-            Usage { bytes: self.growing.bytes - growth.bytes, blocks: self.growing.blocks - 1 };
+        self.growing = Usage { bytes: self.growing.bytes - growth.bytes, blocks: self.growing.blocks - 1 };
     }
 
     /// The tensor is gone, the device may still be busy.

@@ -131,8 +131,10 @@ impl HookRun {
 
     /// Runs or polls the hook. No lock is held (L15); a panic is an end like another (L13).
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<RunEnd> {
-        let _inside =
-            frames::enter_hook(&self.context.scope, self.execution.as_ref().map(|execution| execution.number));
+        let _inside = frames::enter_hook(
+            &self.context.scope,
+            self.execution.as_ref().map(|execution| execution.number),
+        );
         match catch_unwind(AssertUnwindSafe(|| self.advance(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(Ok(()))) => Poll::Ready(RunEnd::Ok),

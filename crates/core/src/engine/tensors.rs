@@ -5,8 +5,8 @@
 use std::any::TypeId;
 use std::sync::{Arc, OnceLock, Weak};
 
-use smallvec::SmallVec;
 use slotmap::new_key_type;
+use smallvec::SmallVec;
 
 use crate::backend::TimelinePoint;
 use crate::engine::Engine;

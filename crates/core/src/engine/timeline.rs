@@ -71,7 +71,12 @@ impl Frontier {
 
 impl Queue {
     pub(crate) fn new(id: QueueId) -> Self {
-        Queue { id, submit: Mutex::new(0), state: Mutex::new(QueueState::default()), retiring: Mutex::new(()) }
+        Queue {
+            id,
+            submit: Mutex::new(0),
+            state: Mutex::new(QueueState::default()),
+            retiring: Mutex::new(()),
+        }
     }
 
     /// Announces an execution that is about to be submitted. The caller holds `submit`.

@@ -156,7 +156,8 @@ impl Backend for Null {
         let mut state = self.device.shared.state.lock().unwrap();
         let interrupts = state.interrupts;
         loop {
-            if targets.iter().any(|target| target.value <= state.completed) || state.interrupts != interrupts {
+            if targets.iter().any(|target| target.value <= state.completed) || state.interrupts != interrupts
+            {
                 return Ok(WaitStatus::Woken);
             }
             state = match timeout {

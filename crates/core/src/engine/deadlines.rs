@@ -1,0 +1,102 @@
+//! Deadlines: hooks that outlive theirs, finishes whose waiting is over, and results that nobody waits for.
+//!
+//! The timeline thread asks here; the hook goes on elsewhere, the scope without it (L16).
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use crate::engine::execution::ExecutionCell;
+use crate::engine::finish::Active;
+use crate::engine::quarantine::Quarantine;
+use crate::engine::registration::Registration;
+use crate::engine::scopes::ScopeCell;
+use crate::error::Error;
+use crate::event::HookEnd;
+use crate::report::{CleanupErrorKind, DetachedHook};
+
+/// A hook that runs with a deadline.
+pub(crate) struct RunningHook {
+    pub registration: Arc<Registration>,
+    pub execution: Option<Arc<ExecutionCell>>,
+    pub started: Instant,
+    pub deadline: Instant,
+}
+
+impl ScopeCell {
+    /// Called by the supervisor when a deadline of this scope may be over. Returns when to look again.
+    pub(crate) fn check_deadlines(self: &Arc<Self>, now: Instant) -> Option<Instant> {
+        let mut inner = self.inner.lock();
+        let wakers = inner.take_wakers();
+        let overdue = match &inner.running_hook {
+            Some(hook) if hook.deadline <= now => inner.running_hook.take(),
+            _ => None,
+        };
+        let finish = inner.finish.deadline.filter(|at| *at > now && inner.result.is_none());
+        let Some(hook) = overdue else {
+            let running = inner.running_hook.as_ref().map(|hook| hook.deadline);
+            drop(inner);
+            wakers.into_iter().for_each(Waker::wake);
+            return finish.into_iter().chain(running).min();
+        };
+        let registration = &hook.registration;
+        registration.count_run(hook.started.elapsed(), true);
+        let late = Arc::new(Error::TimedOut {
+            what: format!("hook `{}`", registration.label).into(),
+            after: hook.deadline.saturating_duration_since(hook.started),
+        });
+        let error =
+            self.cleanup_error(CleanupErrorKind::TimedOut, registration, hook.execution.as_deref(), late);
+        inner.add_error(error);
+        let quarantine = inner.quarantine.get_or_insert_with(|| Arc::new(Quarantine::default())).clone();
+        quarantine.hook_left();
+        self.engine.detached_hook(self.detached(registration));
+        let parked = inner.parked.take();
+        let job = self.cleanup_job(&inner);
+        if parked.is_none() {
+            // Its thread is inside the hook: the role goes to the thread that replaces it.
+            inner.runner = None;
+        }
+        drop(inner);
+        self.emit_hook(registration, hook.execution.as_deref(), HookEnd::TimedOut);
+        match parked {
+            Some(active) => self.engine.outlive_elsewhere(self, active),
+            None => self.engine.replace_cleanup_thread(),
+        }
+        self.engine.push_job(job);
+        wakers.into_iter().for_each(Waker::wake);
+        finish
+    }
+
+    /// The scope was dropped: its errors have no other reader.
+    pub(crate) fn set_unattended(&self) {
+        self.inner.lock().finish.unattended = true;
+    }
+
+    /// The error of a scope whose result has no other reader; once.
+    pub(crate) fn take_unattended_error(&self) -> Option<Error> {
+        let mut inner = self.inner.lock();
+        let error = inner.result.clone()?.err()?;
+        std::mem::take(&mut inner.finish.unattended).then_some(error)
+    }
+
+    fn detached(&self, registration: &Registration) -> DetachedHook {
+        DetachedHook { hook: registration.label.clone(), scope: self.label.clone() }
+    }
+
+    pub(crate) fn hook_came_back(self: &Arc<Self>, registration: &Registration) {
+        let quarantine = self.inner.lock().quarantine.clone();
+        let quarantine = quarantine.expect("a revoked hook has a quarantine");
+        quarantine.hook_returned(&self.engine, &self.detached(registration));
+    }
+
+    /// Polls a hook that outlived its deadline to its end, on this detached thread.
+    pub(crate) fn outlive(self: &Arc<Self>, active: Active) {
+        let Active::Hook(mut run) = active else { return };
+        let registration = run.registration.clone();
+        let end = std::future::poll_fn(|context| run.poll(context));
+        // The result came too late: it was recorded as timed out.
+        let _late = self.engine.block_on(end, None);
+        self.hook_came_back(&registration);
+    }
+}
