@@ -34,10 +34,6 @@ mod modelled {
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             MutexGuard(Some(self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())))
         }
-
-        pub(crate) fn into_inner(self) -> T {
-            self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
-        }
     }
 
     impl<T> Deref for MutexGuard<'_, T> {

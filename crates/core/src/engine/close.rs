@@ -74,7 +74,7 @@ impl Engine {
     /// Closes and waits for it; after `after` the rest goes to the cleanup thread.
     pub(crate) fn close(self: &Arc<Self>, after: Option<Duration>) -> Result<CloseReport, Error> {
         self.check_process()?;
-        if frames::inside(self) {
+        if frames::inside(self) || gate::thread_is_inside() {
             return Err(Error::WouldDeadlock { what: format!("manager `{}`", self.label).into() });
         }
         let deadline = after.and_then(deadline_after);
@@ -268,6 +268,8 @@ impl Engine {
         for tensor in tensors {
             self.end_tensor(&tensor, self.closed_reason());
         }
+        // A handle that another thread dropped just now may be on its way to the pool.
+        self.gate.wait_empty(0, None);
         self.retire_and_queue_hooks();
         self.trim_to(0);
         let kernels: Vec<_> = self.kernels.lock().drain().map(|(_, slot)| slot).collect();

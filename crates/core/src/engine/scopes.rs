@@ -349,6 +349,8 @@ impl ScopeCell {
 
     /// Destroys one sequence. Twice is nothing.
     pub(crate) fn destroy_sequence(&self, cell: &Arc<SequenceCell>, why: EndOfLife) {
+        // Closing waits until the native recording is back in its arena.
+        let _pass = self.engine.gate.enter();
         {
             let mut inner = self.inner.lock();
             inner.stack.remove(&cell.entry);

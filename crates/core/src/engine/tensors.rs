@@ -249,6 +249,8 @@ impl Engine {
 
     /// Ends a tensor's life. Twice is nothing (L2). Its memory goes back when the device has finished (L4).
     pub(crate) fn end_tensor(self: &Arc<Self>, cell: &Arc<TensorCell>, why: EndOfLife) {
+        // Closing waits until the memory has arrived in the pool.
+        let _pass = self.gate.enter();
         let (key, owner, idle) = {
             let mut state = cell.state.lock();
             if matches!(state.life, Life::Ended(_)) {

@@ -175,14 +175,16 @@ impl Engine {
     }
 
     fn retire_queue(self: &Arc<Self>, queue: &Queue, due: &mut Vec<Arc<ScopeCell>>) -> u64 {
-        if queue.next_target().is_none() {
-            return 0;
-        }
         let mut wake = Vec::new();
         let mut count = 0;
         let mut free = Vec::new();
+        let pass = self.gate.enter();
         {
+            // Also waits for another thread's pass to publish what it has taken: a waiter must not spin.
             let _in_order = queue.retiring.lock();
+            if queue.next_target().is_none() {
+                return 0;
+            }
             let completed = match self.completed_point(queue) {
                 Some(value) => value,
                 None => return 0,
@@ -208,13 +210,14 @@ impl Engine {
                 self.defer(deferred);
             }
         }
-        // Dropped and woken outside the lock: a waker is foreign code (L15).
         drop(free);
-        for waker in wake {
-            waker.wake();
-        }
         if count > 0 {
             self.after_retirement();
+        }
+        // Woken outside lock and gate: a waker is foreign code (L15).
+        drop(pass);
+        for waker in wake {
+            waker.wake();
         }
         count
     }
