@@ -25,9 +25,9 @@ fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::check_pct(model, ITERATIONS, DEPTH);
 }
 
-/// The last handle goes while the device completes, memory is reclaimed, and the scope finishes.
+/// A tensor ends while the device uses it, memory is reclaimed and trimmed, and the scope finishes.
 #[test]
-fn handle_drop_against_reclaim_against_finish() {
+fn end_of_tensor_against_reclaim_against_trim_against_finish() {
     explore(|| {
         let device = Device::default();
         device.hold();
@@ -35,14 +35,19 @@ fn handle_drop_against_reclaim_against_finish() {
         let scope = manager.scope("s").unwrap();
         let tensor = scope.tensor::<f32>(64).unwrap();
         let execution = scope.evaluate([op::fill(&tensor, 1.0)]).unwrap();
-        let dropping = thread::spawn(move || drop(tensor));
+        let ending = thread::spawn(move || tensor.destroy().unwrap());
+        let trimming = {
+            let manager = manager.clone();
+            thread::spawn(move || manager.trim().unwrap().blocks)
+        };
         let completing = {
             let device = device.clone();
             thread::spawn(move || device.complete_all())
         };
         let finishing = thread::spawn(move || scope.finish_blocking().unwrap().outcome);
         execution.wait().unwrap();
-        dropping.join().unwrap();
+        ending.join().unwrap();
+        assert!(trimming.join().unwrap() <= 1);
         completing.join().unwrap();
         assert_eq!(finishing.join().unwrap(), Outcome::Completed);
         let report = manager.close().unwrap();

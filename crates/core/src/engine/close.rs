@@ -73,6 +73,16 @@ impl Closing {
 impl Engine {
     /// Closes and waits for it; after `after` the rest goes to the cleanup thread.
     pub(crate) fn close(self: &Arc<Self>, after: Option<Duration>) -> Result<CloseReport, Error> {
+        let report = self.close_or_leave(after, false)?;
+        Ok(report.expect("a close that waits has a report"))
+    }
+
+    /// With `leave`, a close that another thread is at is left to it: that thread may be about to join this one.
+    fn close_or_leave(
+        self: &Arc<Self>,
+        after: Option<Duration>,
+        leave: bool,
+    ) -> Result<Option<CloseReport>, Error> {
         self.check_process()?;
         if frames::inside(self) || gate::thread_is_inside() {
             return Err(Error::WouldDeadlock { what: format!("manager `{}`", self.label).into() });
@@ -92,7 +102,8 @@ impl Engine {
                         *stage = Stage::Owned;
                         break found;
                     }
-                    Stage::Closed(report) => return Ok((**report).clone()),
+                    Stage::Closed(report) => return Ok(Some((**report).clone())),
+                    Stage::Owned if leave => return Ok(None),
                     Stage::Owned => match deadline {
                         None => self.closing.changed.wait(&mut stage),
                         Some(at) => {
@@ -111,7 +122,7 @@ impl Engine {
             self.push_job(Job::Close);
             return Err(self.close_timed_out(after));
         }
-        Ok(self.shut_down(found))
+        Ok(Some(self.shut_down(found)))
     }
 
     fn close_timed_out(&self, after: Option<Duration>) -> Error {
@@ -150,9 +161,9 @@ impl Engine {
 
     /// Closes for nobody: errors go to the log.
     pub(crate) fn close_abandoned(self: &Arc<Self>) {
-        match self.close(None) {
+        match self.close_or_leave(None, true) {
             Ok(report) => {
-                for error in &report.errors {
+                for error in report.iter().flat_map(|report| &report.errors) {
                     tracing::warn!(target: "tenure", "closing manager `{}`: {error}", self.label);
                 }
             }
