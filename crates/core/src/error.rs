@@ -262,16 +262,30 @@ pub enum Error {
 }
 
 impl Error {
-    /// The first error of type `E` in this error and its sources.
+    /// The first error of type `E` in this error, what it carries, and their sources.
     pub fn find<E: std::error::Error + 'static>(&self) -> Option<&E> {
         let mut next: Option<&(dyn std::error::Error + 'static)> = Some(self);
         while let Some(error) = next {
             if let Some(found) = error.downcast_ref::<E>() {
                 return Some(found);
             }
-            next = error.source();
+            next = match error.downcast_ref::<Error>() {
+                Some(error) => error.carried(),
+                None => error.source(),
+            };
         }
         None
+    }
+
+    /// The error that this one's message shows, as a value.
+    fn carried(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Backend(error) => Some(error),
+            Error::DeviceLost { cause, .. } | Error::Execution { cause, .. } => Some(cause),
+            Error::OutOfMemory(error) => Some(error.as_ref()),
+            Error::Cleanup(failure) => Some(failure.as_ref()),
+            _ => None,
+        }
     }
 
     /// True if the device is lost (L23).

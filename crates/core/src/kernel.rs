@@ -41,11 +41,18 @@ pub enum KernelForm {
     Host(HostKernel),
 }
 
+impl KernelForm {
+    /// The form's name, for messages.
+    pub fn name(&self) -> String {
+        match self {
+            KernelForm::Host(_) => "a host closure".to_owned(),
+        }
+    }
+}
+
 impl fmt::Debug for KernelForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            KernelForm::Host(_) => f.write_str("Host"),
-        }
+        f.write_str(&self.name())
     }
 }
 
@@ -179,11 +186,18 @@ impl<'a> HostArguments<'a> {
 }
 
 fn cast<T: Pod>(bytes: &[u8], index: usize) -> &[T] {
+    // An empty tensor's range has no place in memory, so none that is aligned (L22).
+    if bytes.is_empty() {
+        return &[];
+    }
     bytemuck::try_cast_slice(bytes)
         .unwrap_or_else(|error| panic!("binding {index} as {}: {error}", std::any::type_name::<T>()))
 }
 
 fn cast_mut<T: Pod>(bytes: &mut [u8], index: usize) -> &mut [T] {
+    if bytes.is_empty() {
+        return &mut [];
+    }
     bytemuck::try_cast_slice_mut(bytes)
         .unwrap_or_else(|error| panic!("binding {index} as {}: {error}", std::any::type_name::<T>()))
 }

@@ -129,17 +129,14 @@ impl ManagedSequence {
     /// [`Error::Busy`] while running, [`Error::Stale`].
     pub fn reset(&self) -> Result<(), Error> {
         let cell = self.cell();
-        let discarded = {
+        let (recording, native) = {
             let mut inner = cell.inner.lock();
             cell.check(&inner)?;
-            inner.native = match std::mem::replace(&mut inner.native, Native::None) {
-                Native::Encoded(native, arena) => Native::Stale(native, arena),
-                other => other,
-            };
             inner.state = SequenceState::Recording;
-            std::mem::take(&mut inner.recording)
+            (std::mem::take(&mut inner.recording), std::mem::replace(&mut inner.native, Native::None))
         };
-        drop(discarded);
+        native.recycle(cell.engine());
+        drop(recording);
         Ok(())
     }
 

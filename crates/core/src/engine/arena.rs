@@ -41,9 +41,14 @@ impl Arena {
     pub(crate) fn recycle(self: &Arc<Self>, engine: &Engine, sequence: NativeSequence) {
         let mut inner = self.inner.lock();
         let native = inner.native.as_mut().expect("an arena with sequences out is open");
-        // SAFETY: the sequence came from this arena, and is not in flight: it was never submitted, or its
-        // execution has retired (L4).
-        unsafe { engine.driver.recycle(native, sequence) };
+        if engine.is_lost() && engine.capabilities.abandons_on_loss {
+            // L23: it went with the device.
+            std::mem::forget(sequence);
+        } else {
+            // SAFETY: the sequence came from this arena, and is not in flight: it was never submitted, or its
+            // execution has retired (L4).
+            unsafe { engine.driver.recycle(native, sequence) };
+        }
         inner.out -= 1;
         let idle = inner.out == 0 && inner.released;
         drop(inner);

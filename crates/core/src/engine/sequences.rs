@@ -52,6 +52,17 @@ pub(crate) enum Native {
     InFlight(Arc<Arena>),
 }
 
+impl Native {
+    /// Gives the native recording back, before the recording that keeps its kernels goes: no destructor of user
+    /// code runs under the arena's lock (L15).
+    pub(crate) fn recycle(self, engine: &Engine) {
+        if let Native::Stale(native, arena) | Native::Encoded(native, arena) = self {
+            let _pass = engine.gate.enter();
+            arena.recycle(engine, native);
+        }
+    }
+}
+
 impl SequenceCell {
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.scope.engine
@@ -120,9 +131,7 @@ impl SequenceCell {
         let recording = std::mem::take(&mut inner.recording);
         let native = std::mem::replace(&mut inner.native, Native::None);
         drop(inner);
-        if let Native::Stale(native, arena) | Native::Encoded(native, arena) = native {
-            arena.recycle(engine, native);
-        }
+        native.recycle(engine);
         drop(recording);
     }
 

@@ -122,6 +122,8 @@ thread_local! {
     static CLEANUP: Cell<Option<(usize, u64)>> = Cell::new(None);
     /// The engine, by address, that made this thread.
     static OWN: Cell<Option<usize>> = Cell::new(None);
+    /// This is a timeline thread.
+    static TIMELINE: Cell<bool> = Cell::new(false);
 }
 
 /// The threads of one engine.
@@ -367,8 +369,21 @@ impl Engine {
             let engine = self.clone();
             *handle = Some(spawn("tenure-timeline", move || {
                 OWN.with(|own| own.set(Some(Arc::as_ptr(&engine).addr())));
+                TIMELINE.with(|timeline| timeline.set(true));
                 engine.run_timeline();
             }));
+        }
+    }
+
+    /// A wait of this thread may have swallowed an interrupt that was meant for the timeline thread, on its way
+    /// to the device: it is sent again.
+    pub(crate) fn pass_interrupt_on(&self) {
+        let meant_for_timeline = {
+            let signal = self.threads.signal.lock();
+            signal.on_device && (signal.dirty || signal.stopped)
+        };
+        if meant_for_timeline && !on_timeline_thread() {
+            self.driver.interrupt();
         }
     }
 
@@ -460,6 +475,10 @@ impl Engine {
         }
         debug_assert!(!frames::inside(self), "close is refused inside hooks (L15)");
     }
+}
+
+fn on_timeline_thread() -> bool {
+    TIMELINE.with(Cell::get)
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {

@@ -156,7 +156,9 @@ impl Engine {
         if self.is_lost() {
             return;
         }
-        if let Err(error) = self.driver.wait_any(targets, timeout) {
+        let answer = self.driver.wait_any(targets, timeout);
+        self.pass_interrupt_on();
+        if let Err(error) = answer {
             self.note_backend_error(&error);
             if error.kind != BackendErrorKind::DeviceLost {
                 self.record_teardown_error(Error::Backend(error));

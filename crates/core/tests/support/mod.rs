@@ -33,7 +33,10 @@ struct State {
     held: bool,
     submitted: u64,
     completed: u64,
+    blocked: u64,
     interrupts: u64,
+    /// An interrupt that found nobody blocked: the next wait returns at once.
+    latched: bool,
     allocated: u64,
     freed: u64,
     shut_down: u64,
@@ -157,27 +160,38 @@ impl Backend for Null {
         timeout: Option<Duration>,
     ) -> Result<WaitStatus, BackendError> {
         let mut state = self.device.shared.state.lock().unwrap();
+        if std::mem::take(&mut state.latched) {
+            return Ok(WaitStatus::Woken);
+        }
         let interrupts = state.interrupts;
-        loop {
-            if targets.iter().any(|target| target.value <= state.completed) || state.interrupts != interrupts
-            {
-                return Ok(WaitStatus::Woken);
-            }
+        state.blocked += 1;
+        let mut status = WaitStatus::Woken;
+        while status == WaitStatus::Woken
+            && state.interrupts == interrupts
+            && targets.iter().all(|target| target.value > state.completed)
+        {
             state = match timeout {
                 None => self.device.shared.changed.wait(state).unwrap(),
                 Some(timeout) => {
                     let (state, result) = self.device.shared.changed.wait_timeout(state, timeout).unwrap();
                     if result.timed_out() {
-                        return Ok(WaitStatus::TimedOut);
+                        status = WaitStatus::TimedOut;
                     }
                     state
                 }
             };
         }
+        state.blocked -= 1;
+        Ok(status)
     }
 
     fn interrupt(&self) {
-        self.device.shared.state.lock().unwrap().interrupts += 1;
+        let mut state = self.device.shared.state.lock().unwrap();
+        if state.blocked > 0 {
+            state.interrupts += 1;
+        } else {
+            state.latched = true;
+        }
         self.device.shared.changed.notify_all();
     }
 

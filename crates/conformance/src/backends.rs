@@ -1,0 +1,37 @@
+//! The backends that this build of the suite has, by name, and what is expected of each. One entry a backend: a
+//! feature, a constructor, its expectations.
+//!
+//! Not here: the backends. A backend of one's own needs no entry here, see [`Suite`].
+
+use crate::expectations::Expectations;
+use crate::harness::Suite;
+
+/// Names that [`suite`] takes in this build.
+pub const NAMES: &[&str] = &[
+    #[cfg(feature = "host")]
+    "host",
+];
+
+/// The suite of a backend; `None` if this build has none of that name.
+pub fn suite(name: &str) -> Option<Suite> {
+    match name {
+        #[cfg(feature = "host")]
+        "host" => Some(
+            Suite::new(name, || Ok(tenure_backend_host::HostBackend::new()))
+                .expectations(host_expectations()),
+        ),
+        _ => None,
+    }
+}
+
+/// What is expected of the host backend: it runs host closures on two or more queues, so that no case about these may
+/// be skipped.
+pub fn host_expectations() -> Expectations {
+    Expectations::new()
+        .require("ownership/*")
+        .require("sequences/*")
+        .require("hooks/*")
+        .require("faults/*")
+        .require("loss/*")
+        .require("observability/*")
+}

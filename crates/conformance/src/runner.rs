@@ -1,0 +1,129 @@
+//! The runner: selects cases, runs each on a fresh bed, and judges the result.
+//!
+//! Not here: what to expect of a backend (`expectations.rs`), and where results go (`report.rs`, `harness.rs`).
+
+use std::time::Instant;
+
+use crate::bed::Bed;
+use crate::case::Case;
+use crate::expectations::{Expectations, Verdict};
+use crate::panics;
+use crate::report::{CaseResult, Status};
+
+/// Which cases to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// Those whose id contains the text.
+    Text(String),
+    /// Those about a rule.
+    Rule(String),
+}
+
+impl Filter {
+    /// Reads a filter: `rule:L4`, or any text.
+    pub fn parse(text: &str) -> Filter {
+        match text.strip_prefix("rule:") {
+            Some(rule) => Filter::Rule(rule.to_owned()),
+            None => Filter::Text(text.to_owned()),
+        }
+    }
+
+    /// Whether it selects the case.
+    pub fn selects(&self, case: &Case) -> bool {
+        match self {
+            Filter::Text(text) => case.id.contains(text),
+            Filter::Rule(rule) => case.rules.contains(&rule.as_str()),
+        }
+    }
+}
+
+/// A case, and what is to happen with it.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The case.
+    pub case: &'static Case,
+    /// What its backend's expectations and the device make of it.
+    pub verdict: Verdict,
+}
+
+/// Plans and runs cases on one backend.
+#[derive(Debug)]
+pub struct Runner {
+    bed: Bed,
+    expectations: Expectations,
+}
+
+impl Runner {
+    /// A runner for the backend of `bed`.
+    pub fn new(bed: Bed, expectations: Expectations) -> Self {
+        Runner { bed, expectations }
+    }
+
+    /// The bed that it runs on.
+    pub fn bed(&self) -> &Bed {
+        &self.bed
+    }
+
+    /// What is to happen with each of these cases, in their order.
+    pub fn plan(&self, cases: impl IntoIterator<Item = &'static Case>) -> Vec<Planned> {
+        let facts = self.bed.facts();
+        let plan = |case: &'static Case| Planned {
+            case,
+            verdict: self.expectations.verdict(case, case.missing(facts)),
+        };
+        cases.into_iter().map(plan).collect()
+    }
+
+    /// What is wrong with the expectations themselves, as failed results. `all` is every case that there is.
+    pub fn check_expectations<'a>(&self, all: impl IntoIterator<Item = &'a Case> + Clone) -> Vec<CaseResult> {
+        let problems = self.expectations.problems(all);
+        problems
+            .into_iter()
+            .map(|(list, reason)| CaseResult {
+                id: format!("expectations/{list}"),
+                rule: String::new(),
+                status: Status::Failed,
+                reason: Some(reason),
+                ms: 0.0,
+            })
+            .collect()
+    }
+
+    /// Runs one case, or says why not.
+    pub fn run(&self, planned: &Planned) -> CaseResult {
+        let Planned { case, verdict } = planned;
+        let start = Instant::now();
+        let (status, reason) = match verdict {
+            Verdict::Skip(reason) => (Status::Skipped, Some(reason.clone())),
+            Verdict::Refuse(reason) => (Status::Failed, Some(reason.clone())),
+            Verdict::Run => match self.attempt(case) {
+                Ok(()) => (Status::Passed, None),
+                Err(reason) => (Status::Failed, Some(reason)),
+            },
+            Verdict::ExpectFailure(reason) => match self.attempt(case) {
+                Ok(()) => {
+                    let text = format!("passed, and was expected to fail ({reason}): take it off the list");
+                    (Status::Failed, Some(text))
+                }
+                Err(failure) => (Status::ExpectedFailure, Some(format!("{reason}: {failure}"))),
+            },
+        };
+        let ms = start.elapsed().as_secs_f64() * 1000.0;
+        CaseResult { id: case.id.to_owned(), rule: case.rule(), status, reason, ms }
+    }
+
+    /// Runs the case on a fresh bed. What it left behind counts as much as its own panic.
+    fn attempt(&self, case: &Case) -> Result<(), String> {
+        let bed = self.bed.fresh();
+        let own = panics::catch(|| (case.run)(&bed));
+        if own.is_err() {
+            bed.let_go();
+        }
+        let left = bed.verify();
+        let problems: Vec<String> = own.err().into_iter().chain(left).collect();
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

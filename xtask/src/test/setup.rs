@@ -1,0 +1,119 @@
+//! The set-up step of `cargo xtask test`: what the steps after it need from the system.
+//!
+//! This is the one place where system packages and tools are installed. The host backend needs none. A backend that
+//! does (a driver, a validation layer) adds a [`Requirement`] here and its row in `backends.rs`.
+//! Not here: anything that cargo fetches by itself.
+
+use std::process::{Command, Stdio};
+
+use crate::terminal::{green, yellow};
+use crate::workspace::{self, Problem, cargo};
+
+/// Something that a step needs and that cargo does not fetch.
+pub struct Requirement {
+    /// What it is called in messages.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub present: fn() -> bool,
+    /// The command that installs it, as a person types it.
+    pub install: &'static str,
+    /// Whether this step may run that command by itself.
+    pub consent: Consent,
+}
+
+/// Whether a missing requirement is installed by the set-up step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// The user's toolchain is the user's: the step only says what to type.
+    Ask,
+    /// Run the command.
+    #[allow(dead_code, reason = "for system packages; the host backend needs none")]
+    Install,
+}
+
+/// Needed by the steps that use them.
+pub const REQUIREMENTS: &[Requirement] = &[
+    Requirement {
+        name: "rustfmt",
+        present: || workspace::version_of(&mut cargo(["fmt", "--version"])).is_some(),
+        install: "rustup component add rustfmt",
+        consent: Consent::Ask,
+    },
+    Requirement {
+        name: "clippy",
+        present: || workspace::version_of(&mut cargo(["clippy", "--version"])).is_some(),
+        install: "rustup component add clippy",
+        consent: Consent::Ask,
+    },
+];
+
+/// Looks for all requirements and installs what it may.
+///
+/// # Errors
+/// What is missing, with the commands that install it.
+pub fn prepare() -> Result<(), Problem> {
+    let missing = prepare_all(REQUIREMENTS, run_in_shell);
+    if missing.is_empty() { Ok(()) } else { Err(Problem::new(advice(&missing))) }
+}
+
+/// Goes through `requirements`; `install` runs a command line and says whether it succeeded.
+fn prepare_all(requirements: &[Requirement], install: fn(&str) -> bool) -> Vec<&Requirement> {
+    let mut missing = Vec::new();
+    for requirement in requirements {
+        if (requirement.present)() {
+            println!("{}: {}", requirement.name, green("there"));
+            continue;
+        }
+        println!("{}: {}", requirement.name, yellow("missing"));
+        let installed = requirement.consent == Consent::Install && {
+            println!("running: {}", requirement.install);
+            // A command that succeeds and installs nothing is no success.
+            install(requirement.install) && (requirement.present)()
+        };
+        if !installed {
+            missing.push(requirement);
+        }
+    }
+    missing
+}
+
+fn advice(missing: &[&Requirement]) -> String {
+    missing
+        .iter()
+        .map(|one| format!("{} is missing; run: {}", one.name, one.install))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn run_in_shell(line: &str) -> bool {
+    Command::new("sh").args(["-c", line]).stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requirement(present: fn() -> bool, consent: Consent) -> Requirement {
+        Requirement { name: "thing", present, install: "get thing", consent }
+    }
+
+    #[test]
+    fn what_is_there_is_not_installed() {
+        let there = [requirement(|| true, Consent::Install)];
+        assert!(prepare_all(&there, |_| unreachable!("nothing is missing")).is_empty());
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_its_command() {
+        let ask = [requirement(|| false, Consent::Ask)];
+        let missing = prepare_all(&ask, |_| unreachable!("there was no consent"));
+        assert_eq!(advice(&missing), "thing is missing; run: get thing");
+    }
+
+    #[test]
+    fn an_installation_that_changes_nothing_does_not_count() {
+        let install = [requirement(|| false, Consent::Install)];
+        assert_eq!(prepare_all(&install, |_| true).len(), 1);
+        assert_eq!(prepare_all(&install, |_| false).len(), 1);
+    }
+}
