@@ -23,7 +23,7 @@
 //!     tensor.read()
 //! })?;
 //! assert_eq!(values, [2.0, 4.0, 6.0]);
-//! assert_eq!(report.released_tensors, 1);
+//! assert_eq!(report.executions, 1);
 //! assert!(manager.close()?.is_clean());
 //! # Ok(())
 //! # }

@@ -155,6 +155,21 @@ pub mod hook {
     }
 
     /// A closure that runs once, after the scope's tensors were given up: for clearing caches.
+    ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// # use tenure_core::hook;
+    /// let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let scope = manager.scope("chain")?;
+    /// let tensor = scope.tensor::<u8>(256)?;
+    /// scope.register(hook::after_release("clear caches", move |_| {
+    ///     assert!(!tensor.is_live(), "the scope's tensors were given up");
+    ///     Ok(())
+    /// }))?;
+    /// scope.finish_blocking()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn after_release(
         label: impl Into<Arc<str>>,
         run: impl FnOnce(&CleanupContext) -> Result<(), BoxError> + Send + 'static,

@@ -218,6 +218,19 @@ impl Manager {
     /// Runs `body` in a scope of its own and finishes the scope with its result, on every exit: success, error and
     /// panic, which goes on unwinding after the cleanup.
     ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let (sum, report) = manager.run("sum", |scope| {
+    ///     let tensor = scope.tensor_from("values", &[1_u32, 2, 3])?;
+    ///     Ok::<_, tenure_core::Error>(tensor.read()?.iter().sum::<u32>())
+    /// })?;
+    /// assert_eq!(sum, 6);
+    /// assert_eq!(report.outcome, tenure_core::Outcome::Completed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ManagedScope::finish_with`], and [`Error::Closed`] as [`RunError::Scope`].
     #[track_caller]
@@ -358,6 +371,23 @@ impl Manager {
 
     /// Does the work of tenure's threads once, without blocking: retires what has completed, reclaims, and without
     /// threads runs the cleanup that is due.
+    ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// # use tenure_core::op;
+    /// let options = ManagerOptions::builder().threads(false).build();
+    /// let manager = Manager::open_with(HostBackend::new(), options)?;
+    /// let scope = manager.scope("frame")?;
+    /// let tensor = scope.tensor::<f32>(1024)?;
+    /// let execution = scope.evaluate([op::fill(&tensor, 1.0)])?;
+    /// // Once a frame, from the engine's own loop:
+    /// while execution.status() == tenure_core::ExecutionStatus::Running {
+    ///     manager.poll()?;
+    /// }
+    /// scope.finish_blocking()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::ForkedProcess`].

@@ -127,6 +127,18 @@ impl ManagedScope {
     /// Finishes with the result of the scope's body: `Err` makes the outcome `Failed`, and stays the first
     /// error whatever the cleanup says (L13).
     ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let scope = manager.scope("job")?;
+    /// let result: Result<(), String> = Err("bad input".into());
+    /// let error = scope.finish_with(result).unwrap_err();
+    /// assert_eq!(error.report().unwrap().outcome, tenure_core::Outcome::Failed);
+    /// assert_eq!(error.body(), Some("bad input".into()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`RunError::Body`] with the body's error as it is, [`RunError::Scope`] as [`ManagedScope::finish`].
     pub fn finish_with<T, E>(&self, result: Result<T, E>) -> Result<(T, ScopeReport), RunError<E>> {
@@ -156,6 +168,19 @@ impl ManagedScope {
 
     /// Hands entries and running work to a new root scope handle, without running a hook (L17). This handle
     /// then refuses everything with [`Error::ScopeMoved`].
+    ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let outer = manager.scope("request")?;
+    /// let inner = outer.scope("background")?;
+    /// let moved = inner.move_out()?;
+    /// // The request ends; the background work does not.
+    /// outer.finish_blocking()?;
+    /// assert_eq!(moved.finish_blocking()?.scope.as_ref(), "background");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::ScopeFinishing`], [`Error::ScopeFinished`], [`Error::ScopeMoved`].
@@ -444,6 +469,23 @@ impl ScopeRef {
     /// Registers a hook on `ancestor`, which is this scope or one above it: with a key, many nodes register
     /// once on their chain's scope (L12).
     ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// # use tenure_core::hook;
+    /// let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let chain = manager.scope("chain")?;
+    /// for _ in 0..3 {
+    ///     let node = chain.scope("node")?;
+    ///     node.register_on(&chain, hook::after_release("empty cache", |_| Ok(())).key("cache"))?;
+    ///     node.finish_blocking()?;
+    /// }
+    /// let report = chain.finish_blocking()?;
+    /// assert_eq!(report.hooks.len(), 1);
+    /// assert_eq!(report.hooks[0].runs, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ScopeRef::register`], and [`Error::NotAnAncestor`].
     pub fn register_on(&self, ancestor: &ScopeRef, hook: impl Into<Hook>) -> Result<HookId, Rejected<Hook>> {
@@ -474,6 +516,21 @@ impl ScopeRef {
 
     /// Cancels the scope and the scopes below: submitted work completes, the rest never starts, and finishing
     /// ends as [`Outcome::Cancelled`] (L16). Returns at once.
+    ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// # use tenure_core::{Error, Outcome, op};
+    /// let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let scope = manager.scope("render")?;
+    /// let tensor = scope.tensor::<u8>(256)?;
+    /// let submitted = scope.evaluate([op::fill(&tensor, 1)])?;
+    /// scope.cancel();
+    /// submitted.wait()?;
+    /// assert!(matches!(scope.evaluate([op::fill(&tensor, 2)]), Err(Error::Cancelled { .. })));
+    /// assert_eq!(scope.finish_blocking()?.outcome, Outcome::Cancelled);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel(&self) {
         if !self.cell.engine.is_foreign_process() {
             self.cell.cancel();

@@ -200,6 +200,17 @@ impl<T: Element> Tensor<T> {
 
     /// A range of elements. It counts as a use of the whole tensor's memory.
     ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let tensor = manager.tensor_from("row", &[1_u32, 2, 3, 4])?;
+    /// let middle = tensor.view(1..3)?;
+    /// middle.write(&[20, 30])?;
+    /// assert_eq!(tensor.read()?, [1, 20, 30, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::OutOfRange`] if the range is not inside the tensor, [`Error::Stale`].
     pub fn view(&self, range: Range<u64>) -> Result<View<T>, Error> {
@@ -229,6 +240,18 @@ impl<T: Element> Tensor<T> {
 
     /// Gives the tensor to the parent of its scope, or to the manager if there is none: it then outlives its
     /// scope (L2). A manager's tensor stays what it is.
+    ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let scope = manager.scope("load")?;
+    /// let weights = scope.tensor_from("weights", &[0.5_f32; 16])?;
+    /// weights.promote()?;
+    /// scope.finish_blocking()?;
+    /// assert_eq!(weights.read()?, [0.5; 16]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Stale`], or [`Error::ScopeFinishing`] if the parent takes nothing any more.

@@ -20,6 +20,14 @@ use std::sync::Arc;
 /// A native block of whatever backend.
 pub(crate) struct NativeBlock(Box<dyn Any + Send + Sync>);
 
+#[cfg(test)]
+impl NativeBlock {
+    /// A block of no backend, for bookkeeping's own tests.
+    pub(crate) fn of_nothing() -> Self {
+        NativeBlock(Box::new(()))
+    }
+}
+
 /// A native kernel of whatever backend.
 pub(crate) struct NativeKernel(Box<dyn Any + Send + Sync>);
 

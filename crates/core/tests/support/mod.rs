@@ -1,6 +1,8 @@
 //! A backend with no device: submissions complete at once, or one by one by hand. For core's own tests; what a
 //! real backend does is the conformance suite's business.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
