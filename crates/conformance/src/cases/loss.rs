@@ -290,7 +290,7 @@ fn an_engine_can_tell(bed: &Bed) {
     let scope = manager.scope("s").unwrap();
     let tensor = scope.tensor::<u32>(64).unwrap();
     let execution = scope.evaluate([op::fill(&tensor, 1)]).unwrap();
-    probe.settle();
+    probe.lose_silently();
     manager.notify_lost("the window went away");
     manager.notify_lost("a second reason");
     // It may have retired before the engine told.

@@ -160,8 +160,8 @@ impl Probe {
         self.shared.lose(CallKind::Completed);
     }
 
-    /// As [`Probe::lose_device`], but no call says so: only the engine knows, and has to tell core by `notify_lost`. Core
-    /// may then give back what was in flight.
+    /// As [`Probe::lose_device`], but no call says so: only the engine knows, and has to tell core by
+    /// `notify_lost`. Core may then give back what was in flight.
     pub fn lose_silently(&self) {
         self.shared.settle();
         self.shared.state.lock().checker.end_all_points();

@@ -1,7 +1,7 @@
 //! Evaluation: from a recording to a submission. Checks everything, pins what the recording names, encodes
 //! if it must, computes what has to complete before, submits, and moves the frontiers.
 //!
-//! Lock order here: sequence, scope (briefly), queue `submit`, execution, queue `state`, tensor.
+//! Lock order here: sequence, scope (briefly), `submitting`, execution, queue `state`, tensor.
 
 use std::sync::Arc;
 
@@ -106,7 +106,8 @@ impl Engine {
         let pins = Pins::new(self, recording)?;
         let (mut encoded, arena) = self.encoded(sequence, recording, native)?;
         let queue = self.queue(arena.queue);
-        let mut last = queue.submit.lock();
+        let mut submitting = self.submitting.lock();
+        let last = &mut submitting[queue.id.0 as usize];
         let point = TimelinePoint { queue: queue.id, value: *last + 1 };
         let waits = pins.waits();
         // The native recording is filled in after the driver took it; who retires waits for this lock.
@@ -116,11 +117,11 @@ impl Engine {
         queue.announce(&execution);
         let submission = Submission { point, waits: waits.points(), label: &sequence.name };
         // SAFETY: the sequence is not running, so its last submission was collected; the pins and, from
-        // `cover` on, the frontier keep what it names (L4); the queue's lock orders points and submissions.
+        // `cover` on, the frontier keep what it names (L4); `submitting` orders points and submissions.
         if let Err(error) = unsafe { self.driver.submit(&mut encoded, &submission) } {
             queue.withdraw(&execution);
             drop(slot);
-            drop(last);
+            drop(submitting);
             *native = Native::Stale(encoded, arena);
             drop(pins);
             self.note_backend_error(&error);
@@ -137,7 +138,7 @@ impl Engine {
         });
         *slot = Some(encoded);
         drop(slot);
-        drop(last);
+        drop(submitting);
         self.work_submitted(queue.id);
         Ok(execution)
     }

@@ -176,7 +176,8 @@ impl Engine {
         wake: &mut Vec<Waker>,
         due: &mut Vec<Arc<ScopeCell>>,
     ) {
-        let mut native = execution.native.lock().take().expect("an execution in flight has its recording");
+        // A submission that failed while the device was lost has none: it was withdrawn and is no execution.
+        let Some(mut native) = execution.native.lock().take() else { return };
         let sequence = &execution.sequence;
         let result = match self.lost_error() {
             Some(lost) => Err(lost),

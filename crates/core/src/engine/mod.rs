@@ -1,7 +1,7 @@
 //! The engine: the whole lifecycle, once, for every backend. Private; users hold `Manager`, `Tensor`,
 //! `ManagedScope`, `ManagedSequence` and `Execution`.
 //!
-//! Lock order, outermost first: a sequence's `inner`, a queue's `retiring`, a queue's `submit`, an execution's `native`,
+//! Lock order, outermost first: a sequence's `inner`, a queue's `retiring`, `submitting`, an execution's `native`,
 //! a scope's `inner`, a queue's `state`, a tensor's `state`, the pool; everything else is a leaf. No lock is held
 //! while user code runs (L15). The engine is generic only in `driver.rs`.
 
@@ -70,6 +70,9 @@ pub(crate) struct Engine {
     pub options: Options,
     pub on_out_of_memory: Option<OutOfMemoryCallback>,
     pub queues: Box<[Queue]>,
+    /// The last point that was submitted to each queue. Held from looking at what tensors are used by until the new
+    /// submission is among it: points rise, and of two submissions that conflict one waits for the other.
+    pub submitting: Mutex<Box<[u64]>>,
     pub pool: Mutex<Pool>,
     /// Blocks have arrived at the driver.
     pub pool_changed: Condvar,
@@ -112,6 +115,7 @@ impl Engine {
             pool: Mutex::new(Pool::new(&capabilities, options.budget)),
             pool_changed: Condvar::new(),
             queues: (0..capabilities.queues).map(|queue| Queue::new(QueueId(queue))).collect(),
+            submitting: Mutex::new(vec![0; capabilities.queues as usize].into()),
             driver,
             info,
             capabilities,

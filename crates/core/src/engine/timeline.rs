@@ -18,11 +18,9 @@ use crate::error::{BackendErrorKind, Error};
 use crate::event::{Event, EventKind};
 use crate::sync::Mutex;
 
-/// One queue. Lock order: `submit` before `state`; `retiring` before both.
+/// One queue. Lock order: `retiring` before `state`.
 pub(crate) struct Queue {
     pub id: QueueId,
-    /// The last point that was submitted. Held while submitting: points rise in submission order.
-    pub submit: Mutex<u64>,
     state: Mutex<QueueState>,
     /// Held by the thread that retires, so that executions retire in order.
     retiring: Mutex<()>,
@@ -71,20 +69,15 @@ impl Frontier {
 
 impl Queue {
     pub(crate) fn new(id: QueueId) -> Self {
-        Queue {
-            id,
-            submit: Mutex::new(0),
-            state: Mutex::new(QueueState::default()),
-            retiring: Mutex::new(()),
-        }
+        Queue { id, state: Mutex::new(QueueState::default()), retiring: Mutex::new(()) }
     }
 
-    /// Announces an execution that is about to be submitted. The caller holds `submit`.
+    /// Announces an execution that is about to be submitted. The caller holds the engine's `submitting`.
     pub(crate) fn announce(&self, execution: &Arc<ExecutionCell>) {
         self.state.lock().inflight.push_back(execution.clone());
     }
 
-    /// Takes the announcement back: nothing was submitted. The caller still holds `submit`.
+    /// Takes the announcement back: nothing was submitted. The caller still holds `submitting`.
     pub(crate) fn withdraw(&self, execution: &Arc<ExecutionCell>) {
         let mut state = self.state.lock();
         // The device cannot have completed it, but loss may have ended all points in between.
