@@ -126,8 +126,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
     fn completed(&self, queue: QueueId) -> Result<u64, BackendError>;
 
     /// Blocks until one of `targets` is completed, the time is over, or [`Backend::interrupt`] was called.
-    /// Returning early without a reason is allowed. With no target it waits for the interrupt or the time. A target may be
-    /// a point whose submission is still under way, or fails: the wait then goes on, or is interrupted.
+    /// Returning early without a reason is allowed. With no target it waits for the interrupt or the time. Every
+    /// target was submitted.
     ///
     /// # Errors
     /// `DeviceLost`, or what the driver said.

@@ -20,7 +20,8 @@ use crate::sync::{Condvar, Mutex};
 
 const OPEN: u8 = 0;
 const CLOSING: u8 = 1;
-const CLOSED: u8 = 2;
+const SHUT: u8 = 2;
+const CLOSED: u8 = 3;
 
 /// How far closing is.
 #[derive(Default)]
@@ -65,8 +66,9 @@ impl Closing {
         self.phase.load(Ordering::SeqCst) == OPEN
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.phase.load(Ordering::SeqCst) == CLOSED
+    /// True once the driver may not be called any more.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.phase.load(Ordering::SeqCst) >= SHUT
     }
 }
 
@@ -227,25 +229,35 @@ impl Engine {
     /// Finishes every scope and waits until nothing is in flight. False if the time was over first.
     fn drain(self: &Arc<Self>, deadline: Option<Instant>, found: &mut Found) -> bool {
         loop {
-            let Some(root) = self.roots.lock().last().cloned() else { break };
-            let wait = match root.phase() {
-                Phase::Open => FinishWait::new(root, Outcome::Abandoned),
-                _ => FinishWait::begun(root),
-            };
-            let scope = wait.scope().clone();
-            // An open scope has nobody else to tell; one that finishes tells who finishes it.
-            if scope.phase() == Phase::Open {
-                scope.set_unattended();
+            while let Some(root) = self.last_root() {
+                // An open scope has nobody else to tell; one that finishes tells who finishes it.
+                let wait = match root.phase() {
+                    Phase::Open => {
+                        root.set_unattended();
+                        FinishWait::new(root.clone(), Outcome::Abandoned)
+                    }
+                    _ => FinishWait::begun(root.clone()),
+                };
+                if self.block_on(wait, deadline).is_none() {
+                    return false;
+                }
+                found.errors.extend(root.take_unattended_error());
             }
-            if self.block_on(wait, deadline).is_none() {
+            let quiet = self.wait_idle_until(deadline)
+                && self.wait_for_detached(deadline)
+                && self.gate.wait_empty(0, deadline);
+            if !quiet {
                 return false;
             }
-            found.errors.extend(scope.take_unattended_error());
+            // A call that was inside when closing began may have opened a scope or submitted.
+            if self.last_root().is_none() && self.is_idle() {
+                return true;
+            }
         }
-        if !self.wait_idle_until(deadline) || !self.wait_for_detached(deadline) {
-            return false;
-        }
-        self.gate.wait_empty(0, deadline)
+    }
+
+    fn last_root(&self) -> Option<Arc<ScopeCell>> {
+        self.roots.lock().last().cloned()
     }
 
     /// Waits until everything submitted has retired. False if the time was over first.
@@ -290,8 +302,11 @@ impl Engine {
                 self.destroy_kernel(native);
             }
         }
-        // SAFETY: blocks, kernels and arenas were given back or abandoned, the threads have ended, the gate
-        // is empty and stays so: no call follows.
+        // Waiters that come now are turned away; those that are inside leave first.
+        self.closing.phase.store(SHUT, Ordering::SeqCst);
+        self.gate.wait_empty(0, None);
+        // SAFETY: blocks, kernels and arenas were given back or abandoned, the threads have ended, and
+        // `driver_pass` lets nobody call any more: no call follows.
         if let Err(error) = unsafe { self.driver.shutdown() } {
             self.record_teardown_error(Error::Backend(error));
         }

@@ -128,6 +128,7 @@ impl Engine {
             return Err(self.backend_error(error));
         }
         *last = point.value;
+        queue.confirm(point);
         pins.cover(point);
         drop(pins);
         *native = Native::InFlight(arena);

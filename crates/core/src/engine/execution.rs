@@ -158,9 +158,7 @@ impl ExecutionCell {
                     None => return Ok(None),
                 },
             };
-            let pass = engine.gate.enter();
             engine.wait_device(&[self.point], left);
-            drop(pass);
             if engine.retire_but_leave(self.scope()) && self.peek().is_none() {
                 engine.push_job(Job::Hooks(self.scope().clone()));
             }

@@ -237,7 +237,11 @@ impl ScopeCell {
         if mode == Mode::Executions {
             inner.runner = None;
             let wakers = inner.take_wakers();
+            // The last late execution of a finished scope: its hooks have had their last run.
+            let over = matches!(inner.phase, Phase::Finished(_)) && inner.running == 0;
+            let hooks = if over { inner.execution_hooks.take() } else { None };
             drop(inner);
+            retire_bodies(hooks.iter().flat_map(|hooks| hooks.iter()));
             wakers.into_iter().for_each(Waker::wake);
             return Next::Idle;
         }
@@ -509,16 +513,24 @@ impl ScopeCell {
         inner.phase = Phase::Finished(outcome);
         inner.result = Some(result);
         inner.runner = None;
+        if !late {
+            inner.execution_hooks = None;
+        }
         let wakers = inner.take_wakers();
         drop(inner);
-        if !late {
-            // L11, C33: what hooks captured goes with their last run. A late execution still needs its hooks.
-            for registration in &registrations {
-                let _ = catch_unwind(AssertUnwindSafe(|| registration.retire_body()));
-            }
-        }
+        // What hooks captured goes with their last run. Late executions still need theirs.
+        retire_bodies(
+            registrations.iter().filter(|registration| !late || registration.period != Period::Execution),
+        );
         drop(registrations);
         self.engine.emit(Some(self), None, || EventKind::ScopeFinished(outcome));
         wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Drops what hooks captured, after their last run and with no lock held. A destructor that panics stops no other.
+fn retire_bodies<'a>(registrations: impl Iterator<Item = &'a Arc<Registration>>) {
+    for registration in registrations {
+        let _ = catch_unwind(AssertUnwindSafe(|| registration.retire_body()));
     }
 }

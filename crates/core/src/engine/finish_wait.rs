@@ -42,10 +42,6 @@ impl FinishWait {
         FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting, implied: false }
     }
 
-    pub(crate) fn scope(&self) -> &Arc<ScopeCell> {
-        &self.scope
-    }
-
     /// True if this thread may run the hooks itself.
     fn may_run(&self) -> bool {
         let needs_cleanup_thread = self.scope.inner.lock().finish.needs_cleanup_thread;

@@ -163,7 +163,7 @@ impl Engine {
     /// Refuses calls once the manager closes, except from inside the hooks that closing runs.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         self.check_process()?;
-        if self.is_open() || (!self.closing.is_closed() && frames::inside(self)) {
+        if self.is_open() || (!self.closing.is_shut() && frames::inside(self)) {
             return Ok(());
         }
         Err(Error::Closed { manager: self.label.clone() })
@@ -178,6 +178,12 @@ impl Engine {
         let pass = self.gate.enter();
         self.check_open()?;
         Ok(pass)
+    }
+
+    /// Enters a wait or a look at the device, which closing does not refuse; none once the driver is shut down.
+    pub(crate) fn driver_pass(&self) -> Option<Pass<'_>> {
+        let pass = self.gate.enter();
+        (!self.closing.is_shut()).then_some(pass)
     }
 
     pub(crate) fn closed_reason(&self) -> EndOfLife {

@@ -76,7 +76,7 @@ pub(crate) struct ScopeInner {
     next_entry: u64,
     names: HashMap<Arc<str>, Arc<SequenceCell>>,
     keys: HashMap<(Period, Arc<str>), HookId>,
-    execution_hooks: Option<Arc<[Arc<Registration>]>>,
+    pub execution_hooks: Option<Arc<[Arc<Registration>]>>,
     pub after_release: Vec<Arc<Registration>>,
     pub registrations: Vec<Arc<Registration>>,
     pub tensors: HashMap<u64, Arc<TensorCell>>,

@@ -197,6 +197,7 @@ impl Engine {
 
     /// The device is lost: whoever waits must look.
     pub(crate) fn loss_noticed(self: &Arc<Self>) {
+        let Some(_pass) = self.driver_pass() else { return };
         self.driver.interrupt();
         if self.options.threads {
             self.wake_timeline();

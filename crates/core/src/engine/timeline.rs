@@ -28,6 +28,8 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct QueueState {
+    /// Every point up to here was submitted. Later ones are announced: nobody waits for them, they may be withdrawn.
+    submitted: u64,
     /// Every point up to here has retired.
     retired: u64,
     inflight: VecDeque<Arc<ExecutionCell>>,
@@ -77,6 +79,11 @@ impl Queue {
         self.state.lock().inflight.push_back(execution.clone());
     }
 
+    /// The driver took the announced submission.
+    pub(crate) fn confirm(&self, point: TimelinePoint) {
+        self.state.lock().submitted = point.value;
+    }
+
     /// Takes the announcement back: nothing was submitted. The caller still holds `submitting`.
     pub(crate) fn withdraw(&self, execution: &Arc<ExecutionCell>) {
         let mut state = self.state.lock();
@@ -90,6 +97,7 @@ impl Queue {
     fn next_target(&self) -> Option<TimelinePoint> {
         let state = self.state.lock();
         let execution = state.inflight.front().map(|execution| execution.point.value);
+        let execution = execution.filter(|value| *value <= state.submitted);
         let memory = state.pending.keys().next().copied();
         let value = match (execution, memory) {
             (Some(a), Some(b)) => a.min(b),
@@ -146,6 +154,7 @@ impl Engine {
 
     /// Blocks on the device until one of `targets` may have completed. Loss is noticed here and taken in.
     pub(crate) fn wait_device(self: &Arc<Self>, targets: &[TimelinePoint], timeout: Option<Duration>) {
+        let Some(_pass) = self.driver_pass() else { return };
         if self.is_lost() {
             return;
         }
@@ -173,7 +182,7 @@ impl Engine {
         let mut wake = Vec::new();
         let mut count = 0;
         let mut free = Vec::new();
-        let pass = self.gate.enter();
+        let Some(pass) = self.driver_pass() else { return 0 };
         {
             // Also waits for another thread's pass to publish what it has taken: a waiter must not spin.
             let _in_order = queue.retiring.lock();
