@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 use parking_lot::Mutex;
 use tenure_core::{
-    CleanupContext, CleanupErrorKind, Error, Hook, ManagedScope, Manager, Outcome, RunError, ScopeReport,
+    BoxError, CleanupContext, CleanupErrorKind, Error, Hook, ManagedScope, Manager, Outcome, RunError, ScopeReport,
     Tensor, hook, op,
 };
 
@@ -217,7 +217,7 @@ fn c07_f_early_return(bed: &Bed) {
 fn register_four(scope: &ManagedScope, order: &Order, are_async: bool) {
     for label in ["h1", "h2", "h3", "h4"] {
         let order = order.clone();
-        let run = move |_: &CleanupContext| {
+        let run = move |_: &CleanupContext| -> Result<(), BoxError> {
             order.note(label);
             match label {
                 "h2" => Err("h2's error".into()),
@@ -226,7 +226,7 @@ fn register_four(scope: &ManagedScope, order: &Order, are_async: bool) {
             }
         };
         let hook: Hook = if are_async {
-            hook::future(label, |context| async move {
+            hook::future(label, move |context| async move {
                 Yield::default().await;
                 run(&context)
             })
