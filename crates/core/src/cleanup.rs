@@ -14,7 +14,7 @@ use crate::engine::scopes::ScopeCell;
 use crate::error::{BoxError, Error};
 use crate::manager::Manager;
 use crate::report::Outcome;
-use crate::scope::ScopeRef;
+use crate::scope_ref::ScopeRef;
 
 /// When a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,6 +10,7 @@
 #![allow(clippy::missing_const_for_thread_local, reason = "shuttle's macro takes no const block")]
 
 pub mod backend;
+mod backend_error;
 pub mod cleanup;
 mod engine;
 pub mod error;
@@ -19,6 +20,7 @@ pub mod manager;
 pub mod operation;
 pub mod report;
 pub mod scope;
+mod scope_ref;
 pub mod sequence;
 mod sync;
 pub mod tensor;
@@ -44,6 +46,7 @@ pub use report::{
     CleanupError, CleanupErrorKind, CloseReport, DetachedHook, Holder, HookReport, Leak, MemoryReport,
     Outcome, PollReport, ScopeReport, SequenceInfo, TrimReport, UnfinishedScope, Usage,
 };
-pub use scope::{Finish, ManagedScope, ScopeOptions, ScopeRef, ScopeState};
+pub use scope::{Finish, ManagedScope};
+pub use scope_ref::{ScopeOptions, ScopeRef, ScopeState};
 pub use sequence::{Execution, ExecutionStatus, ManagedSequence, SequenceState};
 pub use tensor::{AnyTensor, Element, ReadFuture, Tensor, TensorId, TensorOptions, View};

@@ -19,7 +19,8 @@ use crate::error::{BackendError, BackendErrorKind, BoxError, Error, RunError, Si
 use crate::event::EventLog;
 use crate::kernel::{Kernel, KernelSource};
 use crate::report::{CloseReport, MemoryReport, PollReport, ScopeReport, TrimReport};
-use crate::scope::{ManagedScope, ScopeOptions};
+use crate::scope::ManagedScope;
+use crate::scope_ref::ScopeOptions;
 use crate::tensor::{Element, Tensor, TensorOptions, element_type};
 
 /// When cached memory goes back to the driver (L21).

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::finding::Finding;
-use super::source::{Source, line_of, words};
+use super::source::{Source, line_of};
 use crate::rules::{self, Coverage, RULES};
 
 const CHECK: &str = "contract-coverage";
@@ -47,19 +47,26 @@ struct Citation {
     rule: String,
 }
 
-/// The literals in lists of the form `rules: &["L2", "L4"]`.
+/// The literals in lists of rules, such as `&["L2", "L4"]`, wherever a case or a helper of cases has them.
 fn citations(source: &Source) -> Vec<Citation> {
     let text = source.without_comments();
     let mut found = Vec::new();
-    for start in words(&text, "rules") {
-        let Some(list) = text[start + "rules".len()..].trim_start().strip_prefix(':') else { continue };
-        let Some(list) = list.trim_start().strip_prefix("&[") else { continue };
-        let list = list.split(']').next().unwrap_or_default();
+    for (start, _) in text.match_indices("&[") {
+        let list = text[start + 2..].split(']').next().unwrap_or_default();
         // Every second piece is between quotes.
-        let literals = list.split('"').skip(1).step_by(2);
-        found.extend(literals.map(|rule| Citation { line: line_of(&text, start), rule: rule.to_owned() }));
+        let literals: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+        if literals.iter().all(|literal| is_rule(literal)) {
+            let line = line_of(&text, start);
+            found.extend(literals.into_iter().map(|rule| Citation { line, rule: rule.to_owned() }));
+        }
     }
     found
+}
+
+fn is_rule(literal: &str) -> bool {
+    literal
+        .strip_prefix('L')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn line_of_rule(sources: &[Source], id: &str) -> usize {
@@ -124,10 +131,15 @@ mod tests {
     #[test]
     fn citations_are_those_of_the_lists() {
         assert_eq!(cites("rules: &[\"L4\", \"L28\"],"), ["L4", "L28"]);
+        assert_eq!(cites("case(\"a/b\", &[\"L14\", \"L11\"], b)"), ["L14", "L11"]);
         assert_eq!(cites("rules: &[\n    \"L4\",\n    \"L28\",\n],\nrules: &[\"L5\"]"), ["L4", "L28", "L5"]);
-        for text in
-            ["// rules: &[\"L4\"]", "assert!(x, \"L4\")", "rules: &[]", "rules()", "my_rules: &[\"L4\"]"]
-        {
+        for text in [
+            "// rules: &[\"L4\"]",
+            "assert!(x, \"L4\")",
+            "rules: &[]",
+            "names(&[\"Lx\"])",
+            "both(&[\"L4\", \"a\"])",
+        ] {
             assert_eq!(cites(text), Vec::<String>::new(), "{text}");
         }
     }

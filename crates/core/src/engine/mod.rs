@@ -18,6 +18,7 @@ pub(crate) mod frames;
 pub(crate) mod gate;
 pub(crate) mod kernels;
 pub(crate) mod memory;
+pub(crate) mod open;
 pub(crate) mod pool;
 pub(crate) mod quarantine;
 pub(crate) mod recording;

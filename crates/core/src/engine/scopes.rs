@@ -34,18 +34,9 @@ pub(crate) struct ScopeCell {
     pub hook_deadline: Option<Duration>,
     pub finish_deadline: Option<Duration>,
     pub opened: Instant,
-    parent: Mutex<Option<Arc<ScopeCell>>>,
-    arena: Mutex<Option<Arc<Arena>>>,
+    pub parent: Mutex<Option<Arc<ScopeCell>>>,
+    pub arena: Mutex<Option<Arc<Arena>>>,
     pub inner: Mutex<ScopeInner>,
-}
-
-/// What to make a scope of.
-pub(crate) struct ScopeRequest {
-    pub label: Arc<str>,
-    pub site: Site,
-    pub queue: Option<QueueId>,
-    pub hook_deadline: Option<Duration>,
-    pub finish_deadline: Option<Duration>,
 }
 
 /// How far a scope's life is.
@@ -111,7 +102,7 @@ pub(crate) struct Admission {
 }
 
 impl ScopeInner {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         ScopeInner {
             phase: Phase::Open,
             cancelled: false,
@@ -144,7 +135,7 @@ impl ScopeInner {
         }
     }
 
-    fn push(&mut self, entry: Entry) -> u64 {
+    pub(crate) fn push(&mut self, entry: Entry) -> u64 {
         self.next_entry += 1;
         self.stack.insert(self.next_entry, entry);
         self.next_entry
@@ -187,7 +178,7 @@ impl ScopeCell {
     }
 
     /// Refuses new entries once the scope finishes, except from inside its hooks (L10).
-    fn admits(&self, inner: &ScopeInner, inside: bool) -> Result<(), Error> {
+    pub(crate) fn admits(&self, inner: &ScopeInner, inside: bool) -> Result<(), Error> {
         match inner.phase {
             Phase::Open => Ok(()),
             Phase::Finishing if inside => Ok(()),
@@ -497,100 +488,5 @@ impl ScopeCell {
     /// Where memory goes while a hook of this scope has not come back (L16).
     pub(crate) fn quarantine(&self) -> Option<Arc<Quarantine>> {
         self.inner.lock().quarantine.clone().filter(|quarantine| quarantine.is_closed())
-    }
-}
-
-impl Engine {
-    /// Opens a scope, below `parent` or as a root.
-    pub(crate) fn open_scope(
-        self: &Arc<Self>,
-        request: ScopeRequest,
-        parent: Option<&Arc<ScopeCell>>,
-    ) -> Result<Arc<ScopeCell>, Error> {
-        let _pass = self.enter()?;
-        if !self.options.threads && (request.hook_deadline.is_some() || request.finish_deadline.is_some()) {
-            return Err(Error::InvalidOption {
-                option: "deadline",
-                problem: "deadlines need tenure's threads, which this manager forbids".into(),
-            });
-        }
-        let queue = request.queue.or(parent.map(|parent| parent.queue)).unwrap_or_default();
-        if queue.0 >= self.capabilities.queues {
-            return Err(Error::InvalidOption {
-                option: "queue",
-                problem: format!("the device has {} queues, {queue} was asked for", self.capabilities.queues)
-                    .into(),
-            });
-        }
-        let inherited = |own: Option<Duration>, pick: fn(&ScopeCell) -> Option<Duration>, default| {
-            own.or(parent.and_then(|parent| pick(parent))).or(default)
-        };
-        let mut inner = ScopeInner::new();
-        let hook_deadline =
-            inherited(request.hook_deadline, |parent| parent.hook_deadline, self.options.hook_deadline);
-        inner.finish.needs_cleanup_thread = hook_deadline.is_some();
-        let cell = Arc::new(ScopeCell {
-            engine: self.clone(),
-            id: self.next_scope(),
-            label: request.label,
-            site: request.site,
-            queue,
-            hook_deadline,
-            finish_deadline: inherited(
-                request.finish_deadline,
-                |parent| parent.finish_deadline,
-                self.options.finish_deadline,
-            ),
-            opened: Instant::now(),
-            parent: Mutex::new(parent.cloned()),
-            arena: Mutex::new(None),
-            inner: Mutex::new(inner),
-        });
-        match parent {
-            Some(parent) => {
-                let inside = frames::inside_hook_under(parent);
-                let mut outer = parent.inner.lock();
-                parent.admits(&outer, inside)?;
-                cell.inner.lock().cancelled = outer.cancelled;
-                let entry = outer.push(Entry::Child(cell.clone()));
-                drop(outer);
-                cell.inner.lock().finish.entry = Some(entry);
-            }
-            None => self.add_root(&cell),
-        }
-        self.emit(Some(&cell), Some(cell.site), || EventKind::ScopeOpened);
-        Ok(cell)
-    }
-
-    /// Takes a scope from its parent and makes it a root (L17).
-    pub(crate) fn detach_scope(self: &Arc<Self>, cell: &Arc<ScopeCell>) -> Result<(), Error> {
-        self.check_open()?;
-        {
-            let inner = cell.inner.lock();
-            cell.admits(&inner, false)?;
-        }
-        let parent = cell.parent.lock().take();
-        if let Some(parent) = parent {
-            let entry = cell.inner.lock().finish.entry.take();
-            if let Some(entry) = entry {
-                parent.inner.lock().stack.remove(&entry);
-            }
-            self.add_root(cell);
-        }
-        Ok(())
-    }
-
-    /// The scope has finished: its parent or the manager lets go of it. True if it was the last open root.
-    pub(crate) fn remove_scope(&self, cell: &Arc<ScopeCell>) -> bool {
-        match cell.parent() {
-            Some(parent) => {
-                let entry = cell.inner.lock().finish.entry.take();
-                if let Some(entry) = entry {
-                    parent.inner.lock().stack.remove(&entry);
-                }
-                false
-            }
-            None => self.remove_root(cell),
-        }
     }
 }

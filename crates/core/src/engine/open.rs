@@ -1,0 +1,115 @@
+//! Opening scopes, and letting go of them: roots of the manager, entries of a parent's stack.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::backend::QueueId;
+use crate::engine::scopes::{Entry, ScopeCell, ScopeInner};
+use crate::engine::{Engine, frames};
+use crate::error::{Error, Site};
+use crate::event::EventKind;
+use crate::sync::Mutex;
+
+/// What to make a scope of.
+pub(crate) struct ScopeRequest {
+    pub label: Arc<str>,
+    pub site: Site,
+    pub queue: Option<QueueId>,
+    pub hook_deadline: Option<Duration>,
+    pub finish_deadline: Option<Duration>,
+}
+
+impl Engine {
+    /// Opens a scope, below `parent` or as a root.
+    pub(crate) fn open_scope(
+        self: &Arc<Self>,
+        request: ScopeRequest,
+        parent: Option<&Arc<ScopeCell>>,
+    ) -> Result<Arc<ScopeCell>, Error> {
+        let _pass = self.enter()?;
+        if !self.options.threads && (request.hook_deadline.is_some() || request.finish_deadline.is_some()) {
+            return Err(Error::InvalidOption {
+                option: "deadline",
+                problem: "deadlines need tenure's threads, which this manager forbids".into(),
+            });
+        }
+        let queue = request.queue.or(parent.map(|parent| parent.queue)).unwrap_or_default();
+        if queue.0 >= self.capabilities.queues {
+            return Err(Error::InvalidOption {
+                option: "queue",
+                problem: format!("the device has {} queues, {queue} was asked for", self.capabilities.queues)
+                    .into(),
+            });
+        }
+        let inherited = |own: Option<Duration>, pick: fn(&ScopeCell) -> Option<Duration>, default| {
+            own.or(parent.and_then(|parent| pick(parent))).or(default)
+        };
+        let mut inner = ScopeInner::new();
+        let hook_deadline =
+            inherited(request.hook_deadline, |parent| parent.hook_deadline, self.options.hook_deadline);
+        inner.finish.needs_cleanup_thread = hook_deadline.is_some();
+        let cell = Arc::new(ScopeCell {
+            engine: self.clone(),
+            id: self.next_scope(),
+            label: request.label,
+            site: request.site,
+            queue,
+            hook_deadline,
+            finish_deadline: inherited(
+                request.finish_deadline,
+                |parent| parent.finish_deadline,
+                self.options.finish_deadline,
+            ),
+            opened: Instant::now(),
+            parent: Mutex::new(parent.cloned()),
+            arena: Mutex::new(None),
+            inner: Mutex::new(inner),
+        });
+        match parent {
+            Some(parent) => {
+                let inside = frames::inside_hook_under(parent);
+                let mut outer = parent.inner.lock();
+                parent.admits(&outer, inside)?;
+                cell.inner.lock().cancelled = outer.cancelled;
+                let entry = outer.push(Entry::Child(cell.clone()));
+                drop(outer);
+                cell.inner.lock().finish.entry = Some(entry);
+            }
+            None => self.add_root(&cell),
+        }
+        self.emit(Some(&cell), Some(cell.site), || EventKind::ScopeOpened);
+        Ok(cell)
+    }
+
+    /// Takes a scope from its parent and makes it a root (L17).
+    pub(crate) fn detach_scope(self: &Arc<Self>, cell: &Arc<ScopeCell>) -> Result<(), Error> {
+        self.check_open()?;
+        {
+            let inner = cell.inner.lock();
+            cell.admits(&inner, false)?;
+        }
+        let parent = cell.parent.lock().take();
+        if let Some(parent) = parent {
+            let entry = cell.inner.lock().finish.entry.take();
+            if let Some(entry) = entry {
+                parent.inner.lock().stack.remove(&entry);
+            }
+            self.add_root(cell);
+        }
+        Ok(())
+    }
+
+    /// The scope has finished: its parent or the manager lets go of it. True if it was the last open root.
+    pub(crate) fn remove_scope(&self, cell: &Arc<ScopeCell>) -> bool {
+        match cell.parent() {
+            Some(parent) => {
+                let entry = cell.inner.lock().finish.entry.take();
+                if let Some(entry) = entry {
+                    parent.inner.lock().stack.remove(&entry);
+                }
+                false
+            }
+            None => self.remove_root(cell),
+        }
+    }
+}
