@@ -7,9 +7,8 @@ use std::task::Waker;
 use std::time::Instant;
 
 use crate::engine::execution::ExecutionCell;
-use crate::engine::finish::Active;
 use crate::engine::quarantine::Quarantine;
-use crate::engine::registration::Registration;
+use crate::engine::registration::{HookRun, Registration};
 use crate::engine::scopes::ScopeCell;
 use crate::error::Error;
 use crate::event::HookEnd;
@@ -60,7 +59,7 @@ impl ScopeCell {
         drop(inner);
         self.emit_hook(registration, hook.execution.as_deref(), HookEnd::TimedOut);
         match parked {
-            Some(active) => self.engine.outlive_elsewhere(self, active),
+            Some(run) => self.engine.outlive_elsewhere(self, run),
             None => self.engine.replace_cleanup_thread(),
         }
         self.engine.push_job(job);
@@ -91,8 +90,7 @@ impl ScopeCell {
     }
 
     /// Polls a hook that outlived its deadline to its end, on this detached thread.
-    pub(crate) fn outlive(self: &Arc<Self>, active: Active) {
-        let Active::Hook(mut run) = active else { return };
+    pub(crate) fn outlive(self: &Arc<Self>, mut run: HookRun) {
         let registration = run.registration.clone();
         let end = std::future::poll_fn(|context| run.poll(context));
         // The result came too late: it was recorded as timed out.

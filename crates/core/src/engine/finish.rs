@@ -6,7 +6,6 @@
 //! of the questions in [`ScopeCell::next`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
@@ -14,7 +13,6 @@ use std::time::Instant;
 use crate::cleanup::{CleanupContext, ExecutionInfo, HookClass, Period};
 use crate::engine::deadlines::RunningHook;
 use crate::engine::execution::ExecutionCell;
-use crate::engine::finish_wait::FinishWait;
 use crate::engine::registration::{HookRun, Registration, RunEnd};
 use crate::engine::scopes::{Entry, Phase, ScopeCell, ScopeInner};
 use crate::engine::threads::Job;
@@ -28,6 +26,8 @@ use crate::sync::MutexGuard;
 pub(crate) struct FinishState {
     /// The scope's place on its parent's stack.
     pub entry: Option<u64>,
+    /// The scope below that has to finish first.
+    child: Option<Arc<ScopeCell>>,
     /// Hooks have deadlines: only the cleanup thread runs them, so that finish can return (L16).
     pub needs_cleanup_thread: bool,
     requested: Option<Outcome>,
@@ -42,12 +42,6 @@ pub(crate) struct FinishState {
     trimmed: Option<u64>,
 }
 
-/// What the runner is at.
-pub(crate) enum Active {
-    Hook(HookRun),
-    Child(Box<FinishWait>),
-}
-
 /// How much of the cleanup is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -59,19 +53,25 @@ pub(crate) enum Mode {
 
 /// What comes next.
 enum Next {
-    Run(Active),
+    Run(HookRun),
     /// Something was done without user code: ask again.
     Again,
     /// Executions are running.
     Wait,
+    /// A scope below has to finish first.
+    Child(Arc<ScopeCell>),
     /// Nothing is left in this mode.
     Idle,
 }
 
 /// How a turn of the runner ended.
 enum Turn {
-    Idle,
+    /// Nothing is left in this mode.
+    Done,
+    /// Look again.
+    Again,
     Pending,
+    Child(Arc<ScopeCell>),
     /// The supervisor took the role away; another goes on.
     Revoked,
 }
@@ -147,74 +147,107 @@ impl ScopeCell {
         })
     }
 
+    /// True if this thread may run the hooks: those with deadlines are the cleanup thread's.
+    pub(crate) fn may_run(&self) -> bool {
+        !self.inner.lock().finish.needs_cleanup_thread || self.engine.on_cleanup_thread()
+    }
+
     /// Goes on with the cleanup as far as possible; ready when nothing of `mode` is left.
+    ///
+    /// Scopes below are walked down to and up from in a loop: depth costs no stack.
     pub(crate) fn poll_run(self: &Arc<Self>, mode: Mode, context: &mut Context<'_>) -> Poll<()> {
+        let mut below: Vec<Arc<ScopeCell>> = Vec::new();
         loop {
-            let (ticket, active) = {
-                let mut inner = self.inner.lock();
-                let done = match mode {
-                    Mode::Finish => inner.result.is_some(),
-                    Mode::Executions => inner.batches.is_empty() && inner.parked.is_none(),
-                };
-                if done {
-                    return Poll::Ready(());
-                }
-                inner.register_waker(context.waker());
-                if inner.runner.is_some() {
-                    return Poll::Pending;
-                }
-                inner.next_ticket += 1;
-                inner.runner = Some(inner.next_ticket);
-                (inner.next_ticket, inner.parked.take())
+            let turn = match below.last() {
+                None => self.turn(mode, context),
+                Some(child) if child.may_run() => child.turn(Mode::Finish, context),
+                Some(child) => child.wait_for_cleanup_thread(context),
             };
-            match self.run(mode, ticket, active) {
+            match turn {
+                Turn::Done if below.pop().is_none() => return Poll::Ready(()),
+                Turn::Done | Turn::Again => {}
+                Turn::Child(child) => below.push(child),
                 Turn::Pending => return Poll::Pending,
-                Turn::Idle => {}
                 Turn::Revoked => return Poll::Ready(()),
             }
         }
     }
 
+    /// The cleanup thread finishes this scope.
+    fn wait_for_cleanup_thread(&self, context: &Context<'_>) -> Turn {
+        let mut inner = self.inner.lock();
+        if inner.result.is_some() {
+            return Turn::Done;
+        }
+        inner.register_waker(context.waker());
+        Turn::Pending
+    }
+
+    /// Takes the runner's role, if it is free, and goes on.
+    fn turn(self: &Arc<Self>, mode: Mode, context: &Context<'_>) -> Turn {
+        let (ticket, parked) = {
+            let mut inner = self.inner.lock();
+            let done = match mode {
+                Mode::Finish => inner.result.is_some(),
+                Mode::Executions => inner.batches.is_empty() && inner.parked.is_none(),
+            };
+            if done {
+                return Turn::Done;
+            }
+            inner.register_waker(context.waker());
+            if inner.runner.is_some() {
+                inner.contended = true;
+                return Turn::Pending;
+            }
+            inner.next_ticket += 1;
+            inner.runner = Some(inner.next_ticket);
+            (inner.next_ticket, inner.parked.take())
+        };
+        self.run(mode, ticket, parked)
+    }
+
     /// One turn of the runner: user code is called here, with no lock held (L15).
-    fn run(self: &Arc<Self>, mode: Mode, ticket: u64, mut active: Option<Active>) -> Turn {
+    fn run(self: &Arc<Self>, mode: Mode, ticket: u64, mut active: Option<HookRun>) -> Turn {
         let waker = Waker::from(Arc::new(ScopeWaker(Arc::downgrade(self))));
         let mut context = Context::from_waker(&waker);
         loop {
-            if let Some(mut running) = active.take() {
-                let poll = match &mut running {
-                    Active::Hook(run) => run.poll(&mut context).map(Some),
-                    Active::Child(child) => Pin::new(&mut **child).poll(&mut context).map(|result| {
-                        self.child_finished(result);
-                        None
-                    }),
-                };
-                match (poll, running) {
-                    (Poll::Pending, running) => {
+            if let Some(mut run) = active.take() {
+                match run.poll(&mut context) {
+                    Poll::Pending => {
                         let mut inner = self.inner.lock();
                         if inner.runner == Some(ticket) {
-                            inner.parked = Some(running);
-                            inner.runner = None;
+                            inner.parked = Some(run);
+                            self.step_down(inner);
                             return Turn::Pending;
                         }
                         drop(inner);
-                        self.outlive(running);
+                        self.outlive(run);
                         return Turn::Revoked;
                     }
-                    (Poll::Ready(Some(end)), Active::Hook(run)) => {
+                    Poll::Ready(end) => {
                         if !self.hook_ended(ticket, run, end) {
                             return Turn::Revoked;
                         }
                     }
-                    (Poll::Ready(_), _) => {}
                 }
             }
             match self.next(mode, ticket) {
                 Next::Run(next) => active = Some(next),
                 Next::Again => {}
                 Next::Wait => return Turn::Pending,
-                Next::Idle => return Turn::Idle,
+                Next::Child(child) => return Turn::Child(child),
+                Next::Idle => return Turn::Again,
             }
         }
+    }
+
+    /// Gives the runner's role back. Who found it taken meanwhile looks again: whoever had it may not come back.
+    fn step_down(&self, mut inner: MutexGuard<'_, ScopeInner>) {
+        inner.runner = None;
+        let contended = std::mem::take(&mut inner.contended);
+        let wakers = if contended { inner.take_wakers() } else { Vec::new() };
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// What comes next. The order of the questions is the order of L16.
@@ -247,10 +280,23 @@ impl ScopeCell {
         }
         if inner.running > 0 && !inner.finish.timed_out {
             if inner.finish.deadline.is_none_or(|at| Instant::now() < at) {
-                inner.runner = None;
+                self.step_down(inner);
                 return Next::Wait;
             }
             inner.finish.timed_out = true;
+        }
+        if let Some(child) = inner.finish.child.clone() {
+            drop(inner);
+            let result = child.inner.lock().result.clone();
+            let mut inner = self.inner.lock();
+            let Some(result) = result else {
+                self.step_down(inner);
+                return Next::Child(child);
+            };
+            inner.finish.child = None;
+            drop(inner);
+            self.child_finished(result);
+            return Next::Again;
         }
         let failures = std::mem::take(&mut inner.failures);
         if !failures.is_empty() {
@@ -270,8 +316,13 @@ impl ScopeCell {
                 }
                 Entry::Child(child) => {
                     let requested = self.outcome(&inner).unwrap_or(Outcome::Completed);
+                    inner.finish.child = Some(child.clone());
                     drop(inner);
-                    Next::Run(Active::Child(Box::new(FinishWait::implied(child, requested))))
+                    // Begun or even finished by somebody else: then there is only the result to wait for.
+                    if matches!(child.begin_finish(requested), Ok(true)) && !child.may_run() {
+                        self.engine.push_job(Job::Finish(child));
+                    }
+                    Next::Again
                 }
             };
         }
@@ -337,7 +388,7 @@ impl ScopeCell {
             result: execution.peek().unwrap_or(Ok(())),
         });
         let context = CleanupContext { scope: self.clone(), outcome, execution: info };
-        Next::Run(Active::Hook(HookRun::new(registration, execution, body, context)))
+        Next::Run(HookRun::new(registration, execution, body, context))
     }
 
     /// Puts a hook back that only the cleanup thread may run: it was registered with a deadline by a hook that
@@ -523,6 +574,9 @@ impl ScopeCell {
             registrations.iter().filter(|registration| !late || registration.period != Period::Execution),
         );
         drop(registrations);
+        // A long chain of scopes must not be dropped by recursion.
+        let parent = self.parent.lock().take();
+        drop(parent);
         self.engine.emit(Some(self), None, || EventKind::ScopeFinished(outcome));
         wakers.into_iter().for_each(Waker::wake);
     }

@@ -17,8 +17,6 @@ pub(crate) struct FinishWait {
     scope: Arc<ScopeCell>,
     requested: Outcome,
     stage: Stage,
-    /// The scope's parent asks: a scope that has finished already is no error.
-    implied: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,22 +28,12 @@ enum Stage {
 
 impl FinishWait {
     pub(crate) fn new(scope: Arc<ScopeCell>, requested: Outcome) -> Self {
-        FinishWait { scope, requested, stage: Stage::Begin, implied: false }
-    }
-
-    pub(crate) fn implied(scope: Arc<ScopeCell>, requested: Outcome) -> Self {
-        FinishWait { scope, requested, stage: Stage::Begin, implied: true }
+        FinishWait { scope, requested, stage: Stage::Begin }
     }
 
     /// Waits for a finish that has begun.
     pub(crate) fn begun(scope: Arc<ScopeCell>) -> Self {
-        FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting, implied: false }
-    }
-
-    /// True if this thread may run the hooks itself.
-    fn may_run(&self) -> bool {
-        let needs_cleanup_thread = self.scope.inner.lock().finish.needs_cleanup_thread;
-        !needs_cleanup_thread || self.scope.engine.on_cleanup_thread()
+        FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting }
     }
 
     fn begin(&mut self) -> Result<(), Error> {
@@ -55,12 +43,8 @@ impl FinishWait {
             let what = format!("scope `{}`", self.scope.label);
             return Err(Error::WouldDeadlock { what: what.into() });
         }
-        match self.scope.begin_finish(self.requested) {
-            Ok(_) => {}
-            Err(Error::ScopeFinished { .. }) if self.implied => {}
-            Err(error) => return Err(error),
-        }
-        if !self.may_run() {
+        self.scope.begin_finish(self.requested)?;
+        if !self.scope.may_run() {
             engine.push_job(Job::Finish(self.scope.clone()));
         }
         Ok(())
@@ -81,7 +65,7 @@ impl Future for FinishWait {
         if !self.scope.engine.options.threads {
             self.scope.engine.retire_and_queue_hooks();
         }
-        if self.may_run() && self.scope.poll_run(Mode::Finish, context).is_pending() {
+        if self.scope.may_run() && self.scope.poll_run(Mode::Finish, context).is_pending() {
             return Poll::Pending;
         }
         let mut inner = self.scope.inner.lock();

@@ -12,10 +12,10 @@ use crate::cleanup::{Hook, HookId, Period, Rejected};
 use crate::engine::arena::Arena;
 use crate::engine::deadlines::RunningHook;
 use crate::engine::execution::ExecutionCell;
-use crate::engine::finish::{Active, FinishState};
+use crate::engine::finish::FinishState;
 use crate::engine::quarantine::Quarantine;
 use crate::engine::recording::Recording;
-use crate::engine::registration::Registration;
+use crate::engine::registration::{HookRun, Registration};
 use crate::engine::sequences::{Life, Native, SequenceCell, SequenceInner};
 use crate::engine::tensors::TensorCell;
 use crate::engine::{Engine, frames};
@@ -86,9 +86,11 @@ pub(crate) struct ScopeInner {
     pub finish: FinishState,
     /// Who is running hooks of this scope just now.
     pub runner: Option<u64>,
+    /// Somebody found the role taken.
+    pub contended: bool,
     pub next_ticket: u64,
-    /// A hook or child that was polled and is pending.
-    pub parked: Option<Active>,
+    /// A hook that was polled and is pending.
+    pub parked: Option<HookRun>,
     pub running_hook: Option<RunningHook>,
     pub quarantine: Option<Arc<Quarantine>>,
     pub result: Option<Result<ScopeReport, Error>>,
@@ -126,6 +128,7 @@ impl ScopeInner {
             error_count: 0,
             finish: FinishState::default(),
             runner: None,
+            contended: false,
             next_ticket: 0,
             parked: None,
             running_hook: None,

@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use crate::backend::QueueId;
 use crate::engine::driver::NativeKernel;
-use crate::engine::finish::{Active, Mode};
+use crate::engine::finish::Mode;
+use crate::engine::registration::HookRun;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::wait::Parker;
 use crate::engine::{Engine, frames};
@@ -246,9 +247,9 @@ impl Engine {
     }
 
     /// Polls a pending hook that outlived its deadline to its end, on a thread of its own.
-    pub(crate) fn outlive_elsewhere(self: &Arc<Self>, scope: &Arc<ScopeCell>, active: Active) {
+    pub(crate) fn outlive_elsewhere(self: &Arc<Self>, scope: &Arc<ScopeCell>, run: HookRun) {
         let scope = scope.clone();
-        drop(spawn("tenure-late-hook", move || scope.outlive(active)));
+        drop(spawn("tenure-late-hook", move || scope.outlive(run)));
     }
 
     pub(crate) fn detached_hook(&self, hook: DetachedHook) {
