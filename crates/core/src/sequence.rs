@@ -109,8 +109,8 @@ impl ManagedSequence {
         let cell = self.cell();
         let engine = cell.engine();
         let operation = operation.into().kind;
-        engine.check_open().or_else(|error| cell.check(&cell.inner.lock()).and(Err(error)))?;
         cell.check(&cell.inner.lock())?;
+        engine.check_open().map_err(|error| cell.stale_if_closed(error))?;
         engine.check_operation(&operation)?;
         let mut inner = cell.inner.lock();
         cell.check(&inner)?;

@@ -68,9 +68,10 @@ impl Engine {
         self: &Arc<Self>,
         sequence: &Arc<SequenceCell>,
     ) -> Result<Arc<ExecutionCell>, Error> {
-        let _pass = self.enter()?;
+        let pass = self.enter();
         let mut inner = sequence.inner.lock();
         sequence.check(&inner)?;
+        let _pass = pass.map_err(|error| sequence.stale_if_closed(error))?;
         if let Some(lost) = self.lost_error() {
             return Err(lost);
         }

@@ -43,13 +43,14 @@ pub(crate) fn enter_out_of_memory(engine: &Engine) -> Option<Inside> {
 }
 
 fn push(frame: Frame) -> Inside {
-    FRAMES.with(|frames| frames.borrow_mut().push(frame));
+    // Gone while the thread's own destructors run: a hook that runs there is not known as such.
+    let _ = FRAMES.try_with(|frames| frames.borrow_mut().push(frame));
     Inside(())
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        let frame = FRAMES.with(|frames| frames.borrow_mut().pop());
+        let frame = FRAMES.try_with(|frames| frames.borrow_mut().pop());
         // Dropped after the borrow ended: a frame's scope can be its last owner.
         drop(frame);
     }

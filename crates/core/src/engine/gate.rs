@@ -14,7 +14,7 @@ thread_local! {
 
 /// True while this thread is inside a call of some engine.
 pub(crate) fn thread_is_inside() -> bool {
-    DEPTH.with(Cell::get) > 0
+    DEPTH.try_with(Cell::get).is_ok_and(|depth| depth > 0)
 }
 
 #[derive(Default)]
@@ -35,7 +35,8 @@ impl Gate {
     /// one that begins later is seen by the check (both sides are sequentially consistent).
     pub(crate) fn enter(&self) -> Pass<'_> {
         self.inside.fetch_add(1, Ordering::SeqCst);
-        DEPTH.with(|depth| depth.set(depth.get() + 1));
+        // Handles are dropped by destructors of thread-locals too, when the count may be gone already.
+        let _ = DEPTH.try_with(|depth| depth.set(depth.get() + 1));
         Pass { gate: self }
     }
 
@@ -59,7 +60,7 @@ impl Gate {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        DEPTH.with(|depth| depth.set(depth.get() - 1));
+        let _ = DEPTH.try_with(|depth| depth.set(depth.get() - 1));
         self.gate.inside.fetch_sub(1, Ordering::SeqCst);
         // Only a closing engine waits here: a lock is taken only when the count may matter to it.
         if self.gate.awaited.load(Ordering::SeqCst) {

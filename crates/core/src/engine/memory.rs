@@ -49,21 +49,26 @@ impl Engine {
         }
         self.wait_for_retired(bytes);
         self.trim_to(0);
-        let callback = self.ask_for_memory(label, bytes);
-        match self.attempt(label, bytes) {
-            Ok(grant) => Ok(Some(grant)),
-            Err(Refusal::Failed(error)) => Err(self.count_failure(error)),
-            Err(Refusal::NoRoom(NoRoom::Blocks)) => Err(self.count_failure(Error::TooManyBlocks {
-                label: label.clone(),
-                limit: self.capabilities.max_blocks,
-            })),
-            Err(Refusal::NoRoom(NoRoom::Budget)) => {
-                Err(self.count_failure(self.out_of_memory(label, bytes, None, callback)))
-            }
-            Err(Refusal::Driver(error)) => {
-                Err(self.count_failure(self.out_of_memory(label, bytes, Some(error), callback)))
-            }
+        let mut callback = None;
+        let mut answer = self.attempt(label, bytes);
+        if let Err(Refusal::NoRoom(_) | Refusal::Driver(_)) = &answer
+            && let Some(asked) = self.ask_for_memory(label, bytes)
+        {
+            callback = asked.err();
+            answer = self.attempt(label, bytes);
         }
+        let refusal = match answer {
+            Ok(grant) => return Ok(Some(grant)),
+            Err(refusal) => refusal,
+        };
+        Err(self.count_failure(match refusal {
+            Refusal::Failed(error) => error,
+            Refusal::NoRoom(NoRoom::Blocks) => {
+                Error::TooManyBlocks { label: label.clone(), limit: self.capabilities.max_blocks }
+            }
+            Refusal::NoRoom(NoRoom::Budget) => self.out_of_memory(label, bytes, None, callback),
+            Refusal::Driver(error) => self.out_of_memory(label, bytes, Some(error), callback),
+        }))
     }
 
     fn count_failure(&self, error: Error) -> Error {
@@ -147,8 +152,8 @@ impl Engine {
         true
     }
 
-    /// Asks the user's callback, once and not from inside itself. Returns its error.
-    fn ask_for_memory(self: &Arc<Self>, label: &Arc<str>, bytes: u64) -> Option<SharedError> {
+    /// Asks the user's callback, once and not from inside itself; none if there is nobody to ask.
+    fn ask_for_memory(self: &Arc<Self>, label: &Arc<str>, bytes: u64) -> Option<Result<(), SharedError>> {
         let callback = self.on_out_of_memory.as_ref()?;
         let inside = frames::enter_out_of_memory(self)?;
         let request =
@@ -158,10 +163,12 @@ impl Engine {
         drop(inside);
         match answer {
             Ok(Ok(())) => {
+                // What it gave up is cached in its own sizes: the request needs the bytes.
                 self.retire_and_queue_hooks();
-                None
+                self.trim_to(0);
+                Some(Ok(()))
             }
-            Ok(Err(error)) => Some(error.into()),
+            Ok(Err(error)) => Some(Err(error.into())),
             Err(panic) => {
                 self.pool.lock().counters.failed_allocations += 1;
                 resume_unwind(panic)

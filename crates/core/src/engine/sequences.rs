@@ -71,17 +71,25 @@ impl SequenceCell {
     /// The error if the sequence cannot be changed or evaluated now (L3, L7).
     pub(crate) fn check(&self, inner: &SequenceInner) -> Result<(), Error> {
         if let Life::Ended(why) = &inner.life {
-            return Err(Error::Stale {
-                kind: ResourceKind::Sequence,
-                label: self.name.clone(),
-                why: why.clone(),
-            });
+            return Err(self.stale(why.clone()));
         }
         match inner.state {
             SequenceState::Running => Err(Error::Busy { sequence: self.name.clone() }),
             SequenceState::Cancelled => Err(Error::Cancelled { scope: self.scope.label.clone() }),
             _ => Ok(()),
         }
+    }
+
+    /// L6: a handle that outlives its manager is stale, from the moment that the manager closes.
+    pub(crate) fn stale_if_closed(&self, error: Error) -> Error {
+        match error {
+            Error::Closed { .. } => self.stale(self.engine().closed_reason()),
+            other => other,
+        }
+    }
+
+    fn stale(&self, why: EndOfLife) -> Error {
+        Error::Stale { kind: ResourceKind::Sequence, label: self.name.clone(), why }
     }
 
     /// The device has finished with the last submission: takes the native recording back.

@@ -113,10 +113,17 @@ impl TensorCell {
     /// # Errors
     /// `Stale` with label and place if its life has ended (L3).
     pub(crate) fn check_live(&self) -> Result<(), Error> {
-        let state = self.state.lock();
-        match &state.life {
-            Life::Live => Ok(()),
-            Life::Ended(why) => Err(self.stale(why)),
+        if let Life::Ended(why) = &self.state.lock().life {
+            return Err(self.stale(why));
+        }
+        self.engine.check_open().map_err(|error| self.stale_if_closed(error))
+    }
+
+    /// L6: a handle that outlives its manager is stale, from the moment that the manager closes.
+    pub(crate) fn stale_if_closed(&self, error: Error) -> Error {
+        match error {
+            Error::Closed { .. } => self.stale(&self.engine.closed_reason()),
+            other => other,
         }
     }
 
@@ -319,8 +326,8 @@ impl Engine {
         cell: &Arc<TensorCell>,
         to: impl FnOnce(&Arc<ScopeCell>) -> Option<Arc<ScopeCell>>,
     ) -> Result<(), Error> {
-        let _pass = self.enter()?;
         cell.check_live()?;
+        let _pass = self.enter().map_err(|error| cell.stale_if_closed(error))?;
         let Some(from) = cell.owner() else { return Ok(()) };
         let target = to(&from);
         if let Some(target) = &target {
@@ -394,9 +401,8 @@ impl Engine {
 
     /// Enters for a call on a tensor: a closed manager makes it stale (L6).
     fn enter_for(self: &Arc<Self>, cell: &TensorCell) -> Result<crate::engine::gate::Pass<'_>, Error> {
-        self.check_process()?;
         cell.check_live()?;
-        let pass = self.enter()?;
+        let pass = self.enter().map_err(|error| cell.stale_if_closed(error))?;
         match self.lost_error() {
             Some(lost) => Err(lost),
             None => Ok(pass),

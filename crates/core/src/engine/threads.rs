@@ -480,7 +480,7 @@ impl Engine {
 }
 
 fn on_timeline_thread() -> bool {
-    TIMELINE.with(Cell::get)
+    TIMELINE.try_with(Cell::get).unwrap_or(false)
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
