@@ -1,188 +1,244 @@
-//! A batch: the images of a folder, in one scope, each in a scope of its own.
+//! The batch: the loop over the images, and the scopes that hold what they need.
+//!
+//! The batch has a scope, each image a scope in that, and each node a scope in the image's. On every way out
+//! (success, error, panic, cancellation) a scope finishes before the next one of its kind begins, so that there is
+//! never more on the device than one image needs. Not here: what the nodes do (`nodes/`).
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
 
-use tenure::{Error, ManagedScope, ManagerOptions, RunError};
+use tenure::{Error, ManagedScope, Manager, RunError, ScopeRef, ScopeReport, hook};
 
 use crate::cancel::Cancel;
-use crate::cli::Cli;
-use crate::image::{Image, ImageError};
-use crate::kernels::Size;
-use crate::node::Chain;
-use crate::progress::Progress;
-use crate::summary::Summary;
+use crate::error::ImageError;
+use crate::ledger::Ledger;
+use crate::node::{Frame, Node, Step};
+use crate::progress::{Progress, say};
+use crate::weights::WeightCache;
 
-/// Why nothing could be done at all.
-#[derive(Debug, thiserror::Error)]
-pub enum BatchError {
-    /// The input folder cannot be read.
-    #[error("cannot read the input folder {}: {source}", folder.display())]
-    Input {
-        /// The folder.
-        folder: PathBuf,
-        /// What the file system said.
-        source: std::io::Error,
-    },
-    /// There is nothing to do.
-    #[error("there is no PNG image in {} (--generate makes some)", .0.display())]
-    NoImages(PathBuf),
-    /// The output folder cannot be written to.
-    #[error("cannot write to the output folder {}: {source}", folder.display())]
-    Output {
-        /// The folder.
-        folder: PathBuf,
-        /// What the file system said.
-        source: std::io::Error,
-    },
-    /// A sample image cannot be written.
-    #[error("cannot write the sample {}: {source}", file.display())]
-    Sample {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: ImageError,
-    },
-    /// Ctrl-C cannot be caught.
-    #[error("cannot catch Ctrl-C: {0}")]
-    Signal(ctrlc::Error),
-    /// The backend cannot be opened, or the batch's scope cannot be finished.
-    #[error(transparent)]
-    Tenure(#[from] Error),
-}
+/// Label of the hook that clears what the images share.
+pub const CLEAR_WEIGHTS: &str = "clear weights";
 
-/// Why one image failed.
-#[derive(Debug, thiserror::Error)]
-pub enum JobError {
-    /// The file.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// The device or its memory.
-    #[error(transparent)]
-    Tenure(#[from] Error),
-}
-
-/// The images of a folder and where they go.
+/// Everything that a batch works with.
+#[derive(Clone, Copy)]
 pub struct Batch<'a> {
-    cli: &'a Cli,
-    cancel: &'a Cancel,
-    files: Vec<PathBuf>,
+    /// Owns the device.
+    pub manager: &'a Manager,
+    /// The chain.
+    pub nodes: &'a [Box<dyn Node>],
+    /// What the images share. The batch clears it when it ends.
+    pub weights: &'a Arc<WeightCache>,
+    /// Counts. It was made for these nodes.
+    pub ledger: &'a Arc<Ledger>,
+    /// Ends the batch early.
+    pub cancel: &'a Cancel,
+    /// Told of every image.
+    pub progress: &'a Progress,
+    /// Whether the first failure is the last.
+    pub fail_fast: bool,
+    /// After so many images, wait in the middle of the next one until the batch is cancelled.
+    pub pause_after: Option<usize>,
 }
 
-impl<'a> Batch<'a> {
-    /// Lists the images and makes the output folder.
-    ///
-    /// # Errors
-    /// [`BatchError::Input`], [`BatchError::NoImages`], [`BatchError::Output`].
-    pub fn new(cli: &'a Cli, cancel: &'a Cancel) -> Result<Self, BatchError> {
-        let files = list(&cli.input)?;
-        if files.is_empty() {
-            return Err(BatchError::NoImages(cli.input.clone()));
+/// One image: from which file to which.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The file to read.
+    pub source: PathBuf,
+    /// The file to write.
+    pub target: PathBuf,
+}
+
+impl Job {
+    /// The file's name, for labels and lines.
+    pub fn name(&self) -> String {
+        self.source.file_name().unwrap_or(self.source.as_os_str()).to_string_lossy().into_owned()
+    }
+}
+
+/// How a batch ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What became of the images.
+    pub tally: Tally,
+    /// The report of the batch's scope; none if there was no such scope.
+    pub report: Option<ScopeReport>,
+    /// What failed of the batch itself, apart from images.
+    pub error: Option<Error>,
+}
+
+/// What became of the images.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// All that there were.
+    pub total: usize,
+    /// Those that were written.
+    pub done: usize,
+    /// Those that failed, in their order.
+    pub failures: Vec<Failure>,
+}
+
+impl Tally {
+    /// Those that ended, well or badly.
+    pub fn tried(&self) -> usize {
+        self.done + self.failures.len()
+    }
+}
+
+/// An image that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its file.
+    pub source: PathBuf,
+    /// Why.
+    pub error: ImageError,
+}
+
+/// Some images failed; the tally has them.
+struct SomeFailed;
+
+impl Batch<'_> {
+    /// Runs all images through the chain.
+    pub fn run(&self, jobs: &[Job]) -> Ended {
+        let mut tally = Tally { total: jobs.len(), ..Tally::default() };
+        let ended = self.manager.run("batch", |batch| {
+            self.cancel.attach(batch);
+            self.images(batch, jobs, &mut tally);
+            if tally.failures.is_empty() { Ok(()) } else { Err(SomeFailed) }
+        });
+        let (report, error) = match ended {
+            Ok(((), report)) => (Some(report), None),
+            Err(RunError::Body { error: SomeFailed, report }) => (report.map(|report| *report), None),
+            Err(RunError::Scope(Error::Cleanup(failure))) => {
+                (Some(failure.report.clone()), Some(Error::Cleanup(failure)))
+            }
+            Err(RunError::Scope(error)) => (None, Some(error)),
+        };
+        if let Some(report) = &report {
+            self.ledger.scope_ended(report);
         }
-        fs::create_dir_all(&cli.output)
-            .map_err(|source| BatchError::Output { folder: cli.output.clone(), source })?;
-        Ok(Batch { cli, cancel, files })
+        self.progress.end();
+        Ended { tally, report, error }
     }
 
-    /// Runs the chain over every image.
-    ///
-    /// # Errors
-    /// [`BatchError::Tenure`] if the backend cannot be opened or the scope fails. What single images fail with is
-    /// in the summary.
-    pub fn run(&self) -> Result<Summary, BatchError> {
-        let options = ManagerOptions::builder().label("chain").trim(self.cli.trim.into()).build();
-        let manager = tenure::open_with_options(&self.cli.backend, options)?;
-        let mut summary = Summary::new(manager.info());
-        let chain = Chain::new(&manager)?;
-        let scope = manager.scope("batch")?;
-        self.cancel.watch(&scope);
-        let progress = Progress::new(self.files.len(), self.cli.quiet);
-        for (at, file) in self.files.iter().enumerate() {
-            if self.cancel.is_asked() {
-                break;
-            }
-            if self.cli.pause_after == Some(at) {
-                println!("paused after {at} images");
-                self.cancel.wait();
-            }
-            progress.at(file);
-            match self.image(&scope, &chain, file, &mut summary) {
-                Ok(()) => summary.done += 1,
-                Err(JobError::Tenure(Error::Cancelled { .. })) => break,
+    fn images(&self, batch: &ManagedScope, jobs: &[Job], tally: &mut Tally) {
+        for (index, job) in jobs.iter().enumerate() {
+            let begun = Instant::now();
+            let name = job.name();
+            self.progress.begun(&name);
+            let pause = self.pause_after == Some(tally.tried());
+            match self.image(batch, job, pause) {
+                Ok(()) => {
+                    tally.done += 1;
+                    self.progress.done(index + 1, &name, begun.elapsed());
+                }
+                // Not the image's fault, and nothing of it is left.
+                Err(ImageError::Cancelled) => break,
                 Err(error) => {
-                    progress.failed(file, &error);
-                    summary.failed.push((file.clone(), error));
-                    if self.cli.fail_fast {
+                    self.progress.failed(index + 1, &name, &error);
+                    let last = self.fail_fast || error.concerns_all();
+                    tally.failures.push(Failure { source: job.source.clone(), error });
+                    if last {
                         break;
                     }
                 }
             }
-            progress.advance();
         }
-        progress.end();
-        summary.cancelled = self.cancel.is_asked();
-        let report = scope.finish_blocking()?;
-        drop(chain);
-        summary.add_hooks(&report);
-        summary.batch = Some(report);
-        let close = manager.close()?;
-        summary.memory = close.memory;
-        summary.problems = if close.is_clean() { None } else { Some(close.to_string()) };
-        Ok(summary)
     }
 
-    /// One image, in a scope of its own: whatever happens, its memory goes when it is done.
-    fn image(
-        &self,
-        batch: &ManagedScope,
-        chain: &Chain,
-        file: &Path,
-        summary: &mut Summary,
-    ) -> Result<(), JobError> {
-        let name = file.file_name().unwrap_or_default();
-        let scope = batch.scope(name.to_string_lossy().into_owned())?;
-        let mut work = || -> Result<(), JobError> {
-            let image = summary.timed("load", || Image::load(file, self.cli.max_pixels))?;
-            let size = Size { width: image.width, height: image.height };
-            let source = scope.tensor_from("source", &image.pixels)?;
-            let outcome = chain.run(&scope, batch, &source, size)?;
-            summary.add_times(&outcome.times);
-            let result = Image {
-                width: outcome.size.width,
-                height: outcome.size.height,
-                pixels: outcome.pixels.read()?,
-            };
-            summary.timed("save", || result.save(&self.cli.output.join(name)))?;
+    /// One image in a scope of its own: its tensors go when it is done, whatever comes of it.
+    fn image(&self, batch: &ManagedScope, job: &Job, pause: bool) -> Result<(), ImageError> {
+        let scope = batch.scope(job.name())?;
+        let result = self.chain(batch, &scope, job, pause);
+        self.settle(scope.finish_with(result))
+    }
+
+    fn chain(&self, batch: &ScopeRef, image: &ScopeRef, job: &Job, pause: bool) -> Result<(), ImageError> {
+        // L12: every image asks for it, the key makes it one registration on the batch. L16: it runs after the
+        // scope's tensors were given up, and before the trim, which so finds the weights' memory too.
+        let weights = self.weights.clone();
+        let clear = hook::after_release(CLEAR_WEIGHTS, move |_| {
+            weights.clear();
             Ok(())
-        };
-        let result = work();
-        match scope.finish_with(result) {
+        });
+        image.register_on(batch, clear.key(CLEAR_WEIGHTS))?;
+
+        let mut frame = Frame::new(job.source.clone(), job.target.clone());
+        for index in 0..self.nodes.len() {
+            self.check_cancelled(batch)?;
+            self.node(index, image, &mut frame)?;
+            if pause && index == 0 {
+                say(format_args!("paused in {}: waiting for Ctrl-C", job.name()));
+                self.cancel.wait();
+            }
+        }
+        Ok(())
+    }
+
+    /// One node in a scope of its own: its sequence and its scratch tensors go when it is done.
+    fn node(&self, index: usize, image: &ScopeRef, frame: &mut Frame) -> Result<(), ImageError> {
+        let scope = image.scope(self.nodes[index].name())?;
+        let result = self.step(index, image, &scope, frame);
+        self.settle(scope.finish_with(result))
+    }
+
+    fn step(
+        &self,
+        index: usize,
+        image: &ScopeRef,
+        scope: &ScopeRef,
+        frame: &mut Frame,
+    ) -> Result<(), ImageError> {
+        let node = &self.nodes[index];
+        // L11: once for the scope, whether the node completes or not.
+        let begun = Instant::now();
+        let ledger = self.ledger.clone();
+        scope.register(hook::once(format!("time of {}", node.name()), move |context| {
+            ledger.node_ended(index, begun.elapsed(), context.outcome());
+            Ok(())
+        }))?;
+
+        let sequence = &scope.named(node.name())?;
+        let weights = self.weights;
+        node.record(&Step { manager: self.manager, image, node: scope, sequence, weights }, frame)?;
+
+        // L11: once for each execution that is submitted from now on.
+        let submitted = Instant::now();
+        let ledger = self.ledger.clone();
+        scope.register(hook::each(format!("device time of {}", node.name()), move |_| {
+            ledger.execution_ended(index, submitted.elapsed());
+            Ok(())
+        }))?;
+        sequence.run()?;
+        node.complete(frame)
+    }
+
+    /// Cancels the scope here too: the thread that took the request may not have come so far.
+    fn check_cancelled(&self, batch: &ScopeRef) -> Result<(), ImageError> {
+        if self.cancel.is_requested() {
+            batch.cancel();
+            return Err(ImageError::Cancelled);
+        }
+        Ok(())
+    }
+
+    /// Counts a finished scope, and tells its body's result from its own.
+    fn settle(&self, ended: Result<((), ScopeReport), RunError<ImageError>>) -> Result<(), ImageError> {
+        match ended {
             Ok(((), report)) => {
-                summary.add_hooks(&report);
+                self.ledger.scope_ended(&report);
                 Ok(())
             }
-            Err(RunError::Body { error, report }) => {
-                if let Some(report) = report {
-                    summary.add_hooks(&report);
+            Err(error) => {
+                if let Some(report) = error.report() {
+                    self.ledger.scope_ended(report);
                 }
-                Err(error)
+                Err(match error {
+                    RunError::Body { error, .. } => error,
+                    RunError::Scope(error) => error.into(),
+                })
             }
-            Err(RunError::Scope(error)) => Err(error.into()),
         }
     }
-}
-
-/// The PNG files of a folder, by name.
-pub fn list(folder: &Path) -> Result<Vec<PathBuf>, BatchError> {
-    let unreadable = |source| BatchError::Input { folder: folder.to_owned(), source };
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        let is_png = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"));
-        if is_png && path.is_file() {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }

@@ -1,117 +1,115 @@
-//! Nodes of the chain: each records its work in a named sequence of the image's scope, with a hook of its own.
+//! What a node of the chain is, and what flows from node to node.
+//!
+//! Not here: the nodes (`nodes/`), their order (`chain.rs`), and who runs them (`batch.rs`).
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
-use tenure::{Error, Kernel, ManagedScope, Manager, ScopeRef, Tensor, TensorOptions, hook, op};
+use tenure::{Error, ManagedSequence, Manager, ScopeRef, Tensor, TensorOptions};
 
-use crate::image::CHANNELS;
-use crate::kernels::bicubic::FACTOR;
-use crate::kernels::blur::Pass;
-use crate::kernels::unsharp::Mask;
-use crate::kernels::{Size, bicubic, blur, unsharp};
+use crate::error::ImageError;
+use crate::kernels::{CHANNELS, Size};
+use crate::weights::WeightCache;
 
-/// Standard deviation of the blur, in pixels.
-const SIGMA: f32 = 1.2;
-/// The unsharp mask.
-const MASK: Mask = Mask { amount: 0.6, threshold: 2.0 / 255.0 };
+/// One step of the chain.
+///
+/// # Life cycle, for each image
+/// 1. [`Node::record`], with a new scope and a new sequence.
+/// 2. The sequence is evaluated and has completed.
+/// 3. [`Node::complete`].
+/// 4. The node's scope finishes: its sequence and its scratch tensors go.
+///
+/// If one of these fails the rest is left out, except the last.
+pub trait Node: Send + Sync {
+    /// The name: of the sequence, and in reports.
+    fn name(&self) -> &'static str;
 
-/// Names of the nodes that run on the device, in order.
-pub const NODES: [&str; 3] = ["upscale", "blur", "unsharp"];
+    /// Takes the picture from the frame, records what is to be done with it, and puts the result there.
+    ///
+    /// # Errors
+    /// Any; the image has failed.
+    fn record(&self, step: &Step<'_>, frame: &mut Frame) -> Result<(), ImageError>;
 
-/// The compiled nodes of a chain.
-pub struct Chain {
-    bicubic: Kernel,
-    blur: Kernel,
-    unsharp: Kernel,
+    /// Does what is to be done on the host after the device.
+    ///
+    /// # Errors
+    /// Any; the image has failed.
+    fn complete(&self, frame: &mut Frame) -> Result<(), ImageError>;
 }
 
-/// What the chain made of one image.
-pub struct Outcome {
-    /// The result.
-    pub pixels: Tensor<f32>,
-    /// Its size.
+/// What flows along the chain for one image.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The file to read.
+    pub source: PathBuf,
+    /// The file to write.
+    pub target: PathBuf,
+    picture: Option<Picture>,
+}
+
+impl Frame {
+    /// A frame at the beginning of the chain, with no picture yet.
+    pub fn new(source: PathBuf, target: PathBuf) -> Frame {
+        Frame { source, target, picture: None }
+    }
+
+    /// Puts a picture in the place of the one before.
+    pub fn put(&mut self, picture: Picture) {
+        self.picture = Some(picture);
+    }
+
+    /// Takes the picture out.
+    ///
+    /// # Panics
+    /// If there is none: the chain is in a wrong order.
+    pub fn take(&mut self) -> Picture {
+        self.picture.take().expect("a node that makes a picture comes before those that need one")
+    }
+}
+
+/// A picture on the device, as `kernels` describes it.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// In pixels.
     pub size: Size,
-    /// How long each node took, in the order of [`NODES`].
-    pub times: [Duration; 3],
+    /// Height x width x channels.
+    pub pixels: Tensor<f32>,
 }
 
-impl Chain {
-    /// Compiles the kernels.
+/// Where a node records: its sequence, and the scopes for what it makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    /// The manager of all of them.
+    pub manager: &'a Manager,
+    /// The image's scope. What is made here goes when the image is done, or earlier, with its last handle (L2).
+    pub image: &'a ScopeRef,
+    /// The node's scope. What is made here goes when the node is done.
+    pub node: &'a ScopeRef,
+    /// The node's sequence. What it names stays until the node is done (L5).
+    pub sequence: &'a ManagedSequence,
+    /// What all images share.
+    pub weights: &'a WeightCache,
+}
+
+impl Step<'_> {
+    /// A picture for the next node.
     ///
     /// # Errors
-    /// What the backend says.
-    pub fn new(manager: &Manager) -> Result<Self, Error> {
-        Ok(Chain {
-            bicubic: manager.kernel(&bicubic::kernel())?,
-            blur: manager.kernel(&blur::kernel())?,
-            unsharp: manager.kernel(&unsharp::kernel())?,
-        })
+    /// As [`ScopeRef::tensor`].
+    pub fn result(&self, label: &str, size: Size) -> Result<Picture, Error> {
+        picture(self.image, label, size)
     }
 
-    /// Runs the nodes over one image, in its scope.
+    /// A picture that only this node needs.
     ///
     /// # Errors
-    /// What tenure says: out of memory, cancelled, device lost.
-    pub fn run(
-        &self,
-        scope: &ManagedScope,
-        batch: &ScopeRef,
-        source: &Tensor<f32>,
-        size: Size,
-    ) -> Result<Outcome, Error> {
-        let large = Size { width: size.width * FACTOR, height: size.height * FACTOR };
-        let upscaled = make(scope, "upscaled", large)?;
-        let upscale = self.node(scope, batch, NODES[0], |sequence| {
-            let dispatch = op::dispatch(&self.bicubic).bind(source).bind(&upscaled);
-            sequence.record(dispatch.groups(groups(large)).parameters(size)).map(drop)
-        })?;
-
-        let half = make(scope, "blurred rows", large)?;
-        let blurred = make(scope, "blurred", large)?;
-        let blur = self.node(scope, batch, NODES[1], |sequence| {
-            for (vertical, source, target) in [(0, &upscaled, &half), (1, &half, &blurred)] {
-                let pass = Pass { size: large, sigma: SIGMA, vertical };
-                let dispatch = op::dispatch(&self.blur).bind(source).bind(target);
-                sequence.record(dispatch.groups(groups(large)).parameters(pass))?;
-            }
-            Ok(())
-        })?;
-        half.destroy()?;
-
-        let sharp = make(scope, "sharp", large)?;
-        let unsharp = self.node(scope, batch, NODES[2], |sequence| {
-            let dispatch = op::dispatch(&self.unsharp).bind(&upscaled).bind(&blurred).bind(&sharp);
-            sequence.record(dispatch.groups(groups(large)).parameters(MASK)).map(drop)
-        })?;
-        Ok(Outcome { pixels: sharp, size: large, times: [upscale, blur, unsharp] })
-    }
-
-    /// One node: its sequence, recorded and run, and its hooks. Returns how long it took.
-    fn node(
-        &self,
-        scope: &ManagedScope,
-        batch: &ScopeRef,
-        name: &'static str,
-        record: impl FnOnce(&tenure::ManagedSequence) -> Result<(), Error>,
-    ) -> Result<Duration, Error> {
-        let sequence = scope.named(name)?;
-        record(&sequence)?;
-        scope.register(hook::once(format!("{name} done"), |_| Ok(())))?;
-        // Every node asks for it, the chain's scope has it once, after everything was given up (L12, L16).
-        scope.register_on(batch, hook::after_release("empty caches", |_| Ok(())).key("empty caches"))?;
-        let started = Instant::now();
-        sequence.run()?;
-        Ok(started.elapsed())
+    /// As [`ScopeRef::tensor`].
+    pub fn scratch(&self, label: &str, size: Size) -> Result<Picture, Error> {
+        picture(self.node, label, size)
     }
 }
 
-fn groups(size: Size) -> [u32; 3] {
-    [size.width.div_ceil(8).max(1), size.height.div_ceil(8).max(1), 1]
-}
-
-fn make(scope: &ManagedScope, label: &str, size: Size) -> Result<Tensor<f32>, Error> {
+fn picture(scope: &ScopeRef, label: &str, size: Size) -> Result<Picture, Error> {
     let shape = [u64::from(size.height), u64::from(size.width), CHANNELS as u64];
-    let label: Arc<str> = label.into();
-    scope.tensor_with(TensorOptions::builder().shape(shape).label(label).build())
+    let pixels = scope.tensor_with(TensorOptions::builder().shape(shape).label(label).build())?;
+    Ok(Picture { size, pixels })
 }

@@ -1,40 +1,54 @@
-//! Unsharp masking: the difference from the blurred image, added where it passes a threshold. Alpha stays.
+//! Unsharp mask: the difference between a picture and its blurred self is added to it.
+//!
+//! Not here: blurring (`gaussian.rs`).
 
 use tenure::{Access, KernelSource};
 
-use super::for_each_row;
-use crate::image::CHANNELS;
+use super::CHANNELS;
+use super::rows::each_row;
 
-/// The mask's parameters.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Mask {
-    /// How much of the difference is added.
+/// Pixels that one turn works on.
+const STRETCH: usize = 4096;
+
+/// How strongly to sharpen, and where.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Strength {
+    /// Times the difference that is added; 0 changes nothing.
     pub amount: f32,
-    /// Differences below this (in 0..=1) are left alone.
+    /// A pixel is left alone if none of its channels differs by as much. 0 sharpens everything.
     pub threshold: f32,
 }
 
-/// Sharpens `original` by its difference from `blurred`.
-pub fn sharpen(original: &[f32], blurred: &[f32], mask: Mask, target: &mut [f32]) {
-    for_each_row(target, CHANNELS, |at, pixel| {
-        let at = at * CHANNELS;
-        for channel in 0..CHANNELS - 1 {
-            let value = original[at + channel];
-            let difference = value - blurred[at + channel];
-            let added = if difference.abs() < mask.threshold { 0.0 } else { mask.amount * difference };
-            pixel[channel] = (value + added).clamp(0.0, 1.0);
+/// Sharpens `original` to `target`. A pixel is changed in all channels or in none, so that its hue and its alpha stay
+/// in step.
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn sharpen(original: &[f32], blurred: &[f32], strength: Strength, target: &mut [f32]) {
+    assert_eq!(original.len(), target.len(), "original and target have the same size");
+    assert_eq!(blurred.len(), target.len(), "blurred and target have the same size");
+    let stretch = STRETCH * CHANNELS;
+    each_row(target, stretch, |index, targets| {
+        let range = index * stretch..index * stretch + targets.len();
+        let (originals, _) = original[range.clone()].as_chunks::<CHANNELS>();
+        let (blurreds, _) = blurred[range].as_chunks::<CHANNELS>();
+        let (targets, rest) = targets.as_chunks_mut::<CHANNELS>();
+        assert!(rest.is_empty(), "a pixel has {CHANNELS} elements");
+        for ((target, original), blurred) in targets.iter_mut().zip(originals).zip(blurreds) {
+            let difference: [f32; CHANNELS] = std::array::from_fn(|at| original[at] - blurred[at]);
+            let sharpened = difference.iter().any(|value| value.abs() >= strength.threshold);
+            let amount = if sharpened { strength.amount } else { 0.0 };
+            *target = std::array::from_fn(|at| original[at] + amount * difference[at]);
         }
-        pixel[CHANNELS - 1] = original[at + CHANNELS - 1];
     });
 }
 
-/// Binding 0: the original; 1: the blurred; 2: the result. Parameters: [`Mask`].
-pub fn kernel() -> KernelSource {
-    KernelSource::new("unsharp mask", &[Access::Read, Access::Read, Access::Write]).host(|arguments| {
-        let mask = arguments.parameters::<Mask>();
+/// [`sharpen`] of binding 0, blurred in binding 1, to binding 2. Parameters: amount and threshold.
+pub fn source() -> KernelSource {
+    KernelSource::new("sharpen", &[Access::Read, Access::Read, Access::Write]).host(|arguments| {
+        let [amount, threshold] = arguments.parameters::<[f32; 2]>();
         let ([original, blurred], [target]) = arguments.slices::<f32, 2, 1>([0, 1], [2]);
-        sharpen(original, blurred, mask, target);
+        sharpen(original, blurred, Strength { amount, threshold }, target);
     })
 }
 
@@ -42,12 +56,44 @@ pub fn kernel() -> KernelSource {
 mod tests {
     use super::*;
 
+    fn sharpened(original: &[f32], blurred: &[f32], amount: f32, threshold: f32) -> Vec<f32> {
+        let mut target = vec![f32::NAN; original.len()];
+        sharpen(original, blurred, Strength { amount, threshold }, &mut target);
+        target
+    }
+
     #[test]
-    fn an_edge_gets_steeper_small_differences_and_alpha_stay() {
-        let mask = Mask { amount: 2.0, threshold: 0.05 };
-        let mut target = [0.0; CHANNELS];
-        sharpen(&[0.5, 0.5, 0.9, 0.25], &[0.4, 0.48, 0.7, 0.0], mask, &mut target);
-        assert!((target[0] - 0.7).abs() < 1e-6);
-        assert_eq!(target[1..], [0.5, 1.0, 0.25]);
+    fn it_is_as_calculated_by_hand() {
+        let result = sharpened(&[0.5, 0.5, 0.75, 1.0], &[0.25, 0.75, 0.75, 1.0], 2.0, 0.0);
+        assert_eq!(result, [1.0, 0.0, 0.75, 1.0]);
+    }
+
+    #[test]
+    fn no_amount_changes_nothing() {
+        let original = [0.5, 0.25, 0.75, 1.0];
+        assert_eq!(sharpened(&original, &[0.0; 4], 0.0, 0.0), original);
+    }
+
+    #[test]
+    fn a_constant_picture_stays_constant() {
+        let picture = [0.5, 0.25, 0.75, 1.0].repeat(9);
+        assert_eq!(sharpened(&picture, &picture, 1.5, 0.0), picture);
+    }
+
+    #[test]
+    fn the_threshold_is_a_pixels() {
+        let original = [0.5, 0.5, 0.5, 1.0, 0.5, 0.5, 0.5, 1.0];
+        let blurred = [0.25, 0.4375, 0.5, 1.0, 0.375, 0.375, 0.375, 1.0];
+        let result = sharpened(&original, &blurred, 1.0, 0.25);
+        // The first differs by 0.25 in red, and so is changed in green too. The second does not differ enough.
+        assert_eq!(result, [0.75, 0.5625, 0.5, 1.0, 0.5, 0.5, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn an_edge_becomes_steeper() {
+        let original = [[0.25; 4], [0.75; 4]].concat();
+        let blurred = [[0.375; 4], [0.625; 4]].concat();
+        let result = sharpened(&original, &blurred, 1.0, 0.0);
+        assert_eq!((result[0], result[4]), (0.125, 0.875));
     }
 }
