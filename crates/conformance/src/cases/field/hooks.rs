@@ -1,20 +1,18 @@
-//! Cases C6 to C9 and C11: how often hooks run, in which order, on which thread, and that nothing keeps them from it.
+//! Cases C6, C8, C9 and C11: how often hooks run, in which order, on which thread, and that none stops another.
 //!
-//! Not here: hooks that are asked for memory (`pressure.rs`).
+//! Not here: hooks at every kind of end (`ends.rs`), callbacks that are asked for memory (`pressure.rs`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Arc;
-use std::sync::mpsc;
 
 use parking_lot::Mutex;
 use tenure_core::{
-    BoxError, CleanupContext, CleanupErrorKind, Error, Hook, ManagedScope, Manager, Outcome, RunError, ScopeReport,
+    BoxError, CleanupContext, CleanupErrorKind, Error, Hook, ManagedScope, Manager, Outcome, RunError,
     Tensor, hook, op,
 };
 
 use super::support::{
-    Count, MIB, Order, WATCHDOG, Yield, assert_given_back, case, cleanup_failure, poll_once, settled,
-    untrimmed,
+    Count, MIB, Order, Yield, assert_given_back, case, cleanup_failure, poll_once, settled, untrimmed,
 };
 use crate::bed::{Bed, Rig};
 use crate::case::Case;
@@ -22,12 +20,6 @@ use crate::instrument::CallKind;
 
 pub(super) const CASES: &[Case] = &[
     case("field/c06_one_trim_for_the_chain", &["L12", "L16", "L21"], c06_one_trim_for_the_chain),
-    case("field/c07_a_finished", EVERY_END, c07_a_finished),
-    case("field/c07_b_body_fails", EVERY_END, c07_b_body_fails),
-    case("field/c07_c_body_panics", EVERY_END, c07_c_body_panics),
-    case("field/c07_d_aborted", EVERY_END, c07_d_aborted),
-    case("field/c07_e_dropped", EVERY_END, c07_e_dropped),
-    case("field/c07_f_early_return", EVERY_END, c07_f_early_return),
     case("field/c08_a_body_succeeds", &["L13"], c08_a_body_succeeds),
     case("field/c08_b_body_fails", &["L13"], c08_b_body_fails),
     case("field/c08_c_body_panics", &["L13"], c08_c_body_panics),
@@ -36,8 +28,6 @@ pub(super) const CASES: &[Case] = &[
     case("field/c11_a_hook_may_do_anything", &["L15", "L10"], c11_a_hook_may_do_anything),
     case("field/c11_async_hooks_end_before_finish", &["L16", "L18"], c11_async_hooks_end_before_finish),
 ];
-
-const EVERY_END: &[&str] = &["L11", "L13", "L16", "L17", "L19"];
 
 /// A hundred steps of three kinds register the same trim with the chain: it runs once, at the end, and the steps reuse
 /// each other's memory until then. Two keys are two hooks, even of the same code (chaiNNer-org/chaiNNer#2852).
@@ -63,7 +53,7 @@ fn c06_one_trim_for_the_chain(bed: &Bed) {
         node.register_on(&chain, twins.once("second twin").key("second twin")).unwrap();
         node.register(steps.each("step")).unwrap();
         let tensor = node.tensor::<u8>(MIB).unwrap();
-        node.evaluate([op::fill(&tensor.view(0..64).unwrap(), 1)]).unwrap().wait().unwrap();
+        node.evaluate([op::fill(tensor.view(0..64).unwrap(), 1)]).unwrap().wait().unwrap();
         node.finish_blocking().unwrap();
     }
     assert_eq!((trims.get(), twins.get(), steps.get()), (0, 0, STEPS));
@@ -84,133 +74,6 @@ fn c06_one_trim_for_the_chain(bed: &Bed) {
     assert_eq!(next.finish_blocking().unwrap().hook("trim").unwrap().runs, 1);
     assert_eq!(trims.get(), 2);
     assert_given_back(&manager);
-}
-
-/// What the scopes of C7 register, whatever their end.
-struct Ends {
-    each: Count,
-    once: Count,
-    /// How the scope ended, told by its last hook, which trims.
-    outcomes: (mpsc::Sender<Option<Outcome>>, mpsc::Receiver<Option<Outcome>>),
-}
-
-/// Executions of a scope of C7.
-const EXECUTIONS: u64 = 3;
-
-impl Ends {
-    fn new() -> Self {
-        Ends { each: Count::default(), once: Count::default(), outcomes: mpsc::channel() }
-    }
-
-    /// Registers the hooks and does some work.
-    fn work(&self, scope: &ManagedScope) -> Result<(), Error> {
-        scope.register(self.each.each("each"))?;
-        scope.register(self.once.once("once"))?;
-        let outcomes = self.outcomes.0.clone();
-        scope.register(hook::after_release("trim", move |context| {
-            context.manager()?.trim()?;
-            outcomes.send(context.outcome())?;
-            Ok(())
-        }))?;
-        let tensor = scope.tensor::<u8>(MIB)?;
-        for _ in 0..EXECUTIONS {
-            scope.evaluate([op::fill(&tensor.view(0..64)?, 1)])?;
-        }
-        Ok(())
-    }
-
-    /// As [`Ends::work`], with a hook that fails besides.
-    fn work_badly(&self, scope: &ManagedScope) -> Result<(), Error> {
-        scope.register(hook::once("bad", |_| Err("a hook's error".into())))?;
-        self.work(scope)
-    }
-
-    /// Everything ran once, and the memory was given back before the scope had ended.
-    fn check(&self, manager: &Manager, outcome: Outcome) {
-        assert_eq!(self.outcomes.1.recv_timeout(WATCHDOG), Ok(Some(outcome)));
-        assert!(self.outcomes.1.try_recv().is_err(), "the last hook runs once");
-        assert_eq!((self.each.get(), self.once.get()), (EXECUTIONS, 1));
-        let memory = manager.memory();
-        assert_eq!((memory.live.bytes, memory.retired.bytes, memory.cached.bytes), (0, 0, 0));
-        assert_given_back(manager);
-    }
-}
-
-/// The orderly end (AUTOMATIC1111/stable-diffusion-webui#318, for all of C7).
-fn c07_a_finished(bed: &Bed) {
-    let Rig { manager, .. } = bed.open_with(untrimmed());
-    let ends = Ends::new();
-    let scope = manager.scope("s").unwrap();
-    ends.work(&scope).unwrap();
-    let report = scope.finish_blocking().unwrap();
-    assert_eq!((report.outcome, report.executions), (Outcome::Completed, EXECUTIONS));
-    ends.check(&manager, Outcome::Completed);
-}
-
-/// The body returns an error: the caller sees it as it is, a hook's error is beside it.
-fn c07_b_body_fails(bed: &Bed) {
-    let Rig { manager, .. } = bed.open_with(untrimmed());
-    let ends = Ends::new();
-    let result = manager.run("s", |scope| -> Result<(), String> {
-        ends.work_badly(scope).map_err(|error| error.to_string())?;
-        Err("the body's error".to_owned())
-    });
-    let RunError::Body { error, report } = result.unwrap_err() else { panic!("the body failed") };
-    assert_eq!(error, "the body's error");
-    let report = report.unwrap();
-    assert_eq!((report.outcome, report.error_count), (Outcome::Failed, 1));
-    assert_eq!(report.errors[0].source.to_string(), "a hook's error");
-    ends.check(&manager, Outcome::Failed);
-}
-
-/// The body panics: the panic goes on with its payload, a hook's error is kept by the manager.
-fn c07_c_body_panics(bed: &Bed) {
-    let Rig { manager, .. } = bed.open_with(untrimmed());
-    let ends = Ends::new();
-    let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _ = manager.run("s", |scope| -> Result<(), Error> {
-            ends.work_badly(scope)?;
-            panic_any(7_u32)
-        });
-    }));
-    assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&7_u32));
-    assert_eq!(manager.take_errors().len(), 1);
-    ends.check(&manager, Outcome::Panicked);
-}
-
-/// The scope is cancelled.
-fn c07_d_aborted(bed: &Bed) {
-    let Rig { manager, .. } = bed.open_with(untrimmed());
-    let ends = Ends::new();
-    let scope = manager.scope("s").unwrap();
-    ends.work(&scope).unwrap();
-    scope.cancel();
-    assert_eq!(scope.finish_blocking().unwrap().outcome, Outcome::Cancelled);
-    ends.check(&manager, Outcome::Cancelled);
-}
-
-/// The scope is dropped without a finish, and a hook fails where nobody waits.
-fn c07_e_dropped(bed: &Bed) {
-    let Rig { manager, .. } = bed.open_with(untrimmed());
-    let ends = Ends::new();
-    let scope = manager.scope("s").unwrap();
-    ends.work(&scope).unwrap();
-    drop(scope);
-    ends.check(&manager, Outcome::Abandoned);
-}
-
-/// A function that owns the scope returns early with `?`: the caller gets that error.
-fn c07_f_early_return(bed: &Bed) {
-    fn body(manager: &Manager, ends: &Ends) -> Result<ScopeReport, Error> {
-        let scope = manager.scope("s")?;
-        ends.work(&scope)?;
-        scope.find("no such sequence")?;
-        scope.finish_blocking()
-    }
-    let Rig { manager, .. } = bed.open_with(untrimmed());
-    let ends = Ends::new();
-    assert!(matches!(body(&manager, &ends), Err(Error::UnknownName { .. })));
-    ends.check(&manager, Outcome::Abandoned);
 }
 
 /// Registers four hooks, of which the second fails and the third panics; as closures or as futures.
@@ -328,43 +191,47 @@ fn c09_order_of_cleanup(bed: &Bed) {
     let idle = scope.tensor::<u8>(MIB).unwrap();
 
     let seen = order.clone();
-    scope.register(hook::after_release("trim", move |context| {
-        let manager = context.manager()?;
-        let memory = manager.memory();
-        assert_eq!((memory.live.bytes, memory.retired.bytes, memory.cached.bytes), (0, 0, 3 * MIB));
-        assert_eq!(manager.trim()?.blocks, 3);
-        assert_eq!(manager.memory().reserved.bytes, 0);
-        seen.note("trim");
-        Ok(())
-    }))
-    .unwrap();
-    let (seen, shared) = (order.clone(), cache.clone());
-    scope.register(hook::after_release("clear", move |_| {
-        shared.lock().clear();
-        seen.note("clear");
-        Ok(())
-    }))
-    .unwrap();
-    for label in ["first", "second"] {
-        let (seen, tensors) = (order.clone(), [busy.clone(), idle.clone()]);
-        scope.register(hook::once(label, move |context| {
-            assert!(tensors.iter().all(Tensor::is_live), "hooks may still use the scope's tensors");
-            assert_eq!(context.manager()?.memory().live.bytes, 3 * MIB);
-            seen.note(label);
+    scope
+        .register(hook::after_release("trim", move |context| {
+            let manager = context.manager()?;
+            let memory = manager.memory();
+            assert_eq!((memory.live.bytes, memory.retired.bytes, memory.cached.bytes), (0, 0, 3 * MIB));
+            assert_eq!(manager.trim()?.blocks, 3);
+            assert_eq!(manager.memory().reserved.bytes, 0);
+            seen.note("trim");
             Ok(())
         }))
         .unwrap();
+    let (seen, shared) = (order.clone(), cache.clone());
+    scope
+        .register(hook::after_release("clear", move |_| {
+            shared.lock().clear();
+            seen.note("clear");
+            Ok(())
+        }))
+        .unwrap();
+    for label in ["first", "second"] {
+        let (seen, tensors) = (order.clone(), [busy.clone(), idle.clone()]);
+        scope
+            .register(hook::once(label, move |context| {
+                assert!(tensors.iter().all(Tensor::is_live), "hooks may still use the scope's tensors");
+                assert_eq!(context.manager()?.memory().live.bytes, 3 * MIB);
+                seen.note(label);
+                Ok(())
+            }))
+            .unwrap();
     }
     let seen = order.clone();
-    scope.register(hook::each("each", move |context| {
-        assert!(context.execution().is_some_and(|execution| execution.result.is_ok()));
-        seen.note("each");
-        Ok(())
-    }))
-    .unwrap();
+    scope
+        .register(hook::each("each", move |context| {
+            assert!(context.execution().is_some_and(|execution| execution.result.is_ok()));
+            seen.note("each");
+            Ok(())
+        }))
+        .unwrap();
 
     probe.hold();
-    scope.evaluate([op::fill(&busy.view(0..64).unwrap(), 1)]).unwrap();
+    scope.evaluate([op::fill(busy.view(0..64).unwrap(), 1)]).unwrap();
     let mut finish = scope.finish();
     assert!(poll_once(&mut finish).is_pending());
     assert!(order.seen().is_empty(), "no hook runs before the last submission has completed");
@@ -386,14 +253,15 @@ fn c11_hooks_run_on_no_driver_thread(bed: &Bed) {
     for _ in 0..10 {
         let scope = manager.scope("s").unwrap();
         let seen = runs.clone();
-        scope.register(hook::each("each", move |_| {
-            let thread = std::thread::current();
-            let is_ours = thread.id() == here || thread.name() == Some("tenure-cleanup");
-            assert!(is_ours, "a hook ran on thread {:?}", thread.name());
-            seen.add();
-            Ok(())
-        }))
-        .unwrap();
+        scope
+            .register(hook::each("each", move |_| {
+                let thread = std::thread::current();
+                let is_ours = thread.id() == here || thread.name() == Some("tenure-cleanup");
+                assert!(is_ours, "a hook ran on thread {:?}", thread.name());
+                seen.add();
+                Ok(())
+            }))
+            .unwrap();
         let tensor = scope.tensor::<u32>(64).unwrap();
         for at in 0..10 {
             let execution = scope.evaluate([op::fill(&tensor, at)]).unwrap();
@@ -424,22 +292,23 @@ fn c11_a_hook_may_do_anything(bed: &Bed) {
             let scope = manager.scope("s").unwrap();
             let mut last = Some(manager.tensor::<u8>(MIB).unwrap());
             let (seen, inner_seen) = (runs.clone(), inner_runs.clone());
-            scope.register(hook::each("each", move |context| {
-                seen.add();
-                // It runs again for the execution that it makes itself.
-                let Some(tensor) = last.take() else { return Ok(()) };
-                drop(tensor);
-                let manager = context.manager()?;
-                let other = manager.tensor::<u32>(64)?;
-                context.scope().evaluate([op::fill(&other, 1)])?.wait()?;
-                let inner = manager.scope("inner")?;
-                inner.register(inner_seen.once("inner"))?;
-                inner.evaluate([op::fill(&other, 2)])?;
-                inner.finish_blocking()?;
-                assert_eq!(other.read()?, [2; 64]);
-                Ok(())
-            }))
-            .unwrap();
+            scope
+                .register(hook::each("each", move |context| {
+                    seen.add();
+                    // It runs again for the execution that it makes itself.
+                    let Some(tensor) = last.take() else { return Ok(()) };
+                    drop(tensor);
+                    let manager = context.manager()?;
+                    let other = manager.tensor::<u32>(64)?;
+                    context.scope().evaluate([op::fill(&other, 1)])?.wait()?;
+                    let inner = manager.scope("inner")?;
+                    inner.register(inner_seen.once("inner")).map_err(Error::from)?;
+                    inner.evaluate([op::fill(&other, 2)])?;
+                    inner.finish_blocking()?;
+                    assert_eq!(other.read()?, [2; 64]);
+                    Ok(())
+                }))
+                .unwrap();
             let used = scope.tensor::<u32>(64).unwrap();
             let execution = scope.evaluate([op::fill(&used, 1)]).unwrap();
             if round % 2 == 0 {
@@ -461,16 +330,17 @@ fn c11_async_hooks_end_before_finish(bed: &Bed) {
         let order = Order::default();
         let scope = manager.scope("s").unwrap();
         let seen = order.clone();
-        scope.register(hook::future("async", move |context| async move {
-            for _ in 0..10 {
-                Yield::default().await;
-            }
-            let tensor = context.scope().tensor_from("late", &[1_u32; 64])?;
-            assert_eq!(tensor.read_async().await?, [1; 64]);
-            seen.note("async");
-            Ok(())
-        }))
-        .unwrap();
+        scope
+            .register(hook::future("async", move |context| async move {
+                for _ in 0..10 {
+                    Yield::default().await;
+                }
+                let tensor = context.scope().tensor_from("late", &[1_u32; 64])?;
+                assert_eq!(tensor.read_async().await?, [1; 64]);
+                seen.note("async");
+                Ok(())
+            }))
+            .unwrap();
         if blocking {
             scope.finish_blocking().unwrap();
         } else {

@@ -1,17 +1,13 @@
-//! Cases C1 to C5: what is dropped, forgotten or cancelled while the device works.
+//! Cases C1 to C4: what is dropped, forgotten or destroyed while the device works.
 //!
-//! Not here: managers that go first (`devices.rs`).
+//! Not here: scopes that are cancelled (`abort.rs`), every order of dropping (`devices.rs`).
 
-use std::sync::mpsc;
 use std::task::Poll;
 
-use tenure_core::{
-    Error, ExecutionStatus, ManagedScope, Manager, Outcome, ScopeOptions, SequenceState, Tensor, op,
-};
+use tenure_core::{Error, ExecutionStatus, ManagedScope, Manager, Outcome, ScopeOptions, Tensor, op};
 
 use super::support::{
-    Count, DRIVER_WORK, MIB, Random, WATCHDOG, assert_given_back, case, case_with, poll_once, settled,
-    untrimmed,
+    Count, DRIVER_WORK, MIB, WATCHDOG, assert_given_back, case, case_with, poll_once, settled, untrimmed,
 };
 use crate::bed::{Bed, Rig};
 use crate::case::{Case, FIRST, Requirement, SECOND};
@@ -29,13 +25,16 @@ pub(super) const CASES: &[Case] = &[
     ),
     case("field/c02_a_view_is_a_use", &["L4"], c02_a_view_is_a_use),
     case("field/c03_forgotten_scope_and_execution", &["L17", "L28"], c03_forgotten_scope_and_execution),
-    case("field/c03_forgotten_under_a_dropped_manager", &["L17", "L6"], c03_forgotten_under_a_dropped_manager),
+    case(
+        "field/c03_forgotten_under_a_dropped_manager",
+        &["L17", "L6"],
+        c03_forgotten_under_a_dropped_manager,
+    ),
     case("field/c03_forgotten_finish", &["L18", "L10"], c03_forgotten_finish),
     case("field/c04_read_outlives_the_handle", &["L18", "L4"], c04_read_outlives_the_handle),
     case("field/c04_cancelled_read", &["L18"], c04_cancelled_read),
     case("field/c04_destroyed_under_a_read", &["L3", "L18"], c04_destroyed_under_a_read),
     case("field/c04_overwritten_under_a_read", &["L18", "L15"], c04_overwritten_under_a_read),
-    case("field/c05_abort_while_running", &["L16", "L11", "L4"], c05_abort_while_running),
 ];
 
 /// Elements of a tensor of 1 MiB.
@@ -156,7 +155,7 @@ fn c02_two_queues_share_a_tensor(bed: &Bed) {
     let executions: Vec<_> = scopes
         .iter()
         .zip(&targets)
-        .map(|(scope, target)| scope.evaluate([op::copy(&shared.view(0..1024).unwrap(), target)]).unwrap())
+        .map(|(scope, target)| scope.evaluate([op::copy(shared.view(0..1024).unwrap(), target)]).unwrap())
         .collect();
     shared.destroy().unwrap();
     drop(shared);
@@ -358,88 +357,4 @@ fn c04_overwritten_under_a_read(bed: &Bed) {
     scope.finish_blocking().unwrap();
     drop(tensor);
     assert_given_back(&manager);
-}
-
-/// One of ten busy scopes is cancelled at a random point: it submits nothing more, ends as cancelled with its hooks
-/// run, and the other nine have the results of an undisturbed run (ggml-org/llama.cpp#9928).
-fn c05_abort_while_running(bed: &Bed) {
-    const SCOPES: u64 = 10;
-    const ROUNDS: u64 = 20;
-    let Rig { manager, probe } = bed.open();
-    let mut random = Random::new(5);
-    for _ in 0..ROUNDS {
-        let (victim, after) = (random.below(SCOPES), random.below(EVALUATIONS));
-        let scopes: Vec<_> = (0..SCOPES).map(|_| manager.scope("worker").unwrap()).collect();
-        let target = (*scopes[victim as usize]).clone();
-        let (reach, reached) = mpsc::channel();
-        let (cancelled, is_cancelled) = mpsc::channel();
-        std::thread::scope(|threads| {
-            let mut abort = Some((after, reach, is_cancelled));
-            for (number, scope) in (0..).zip(scopes) {
-                match abort.take_if(|_| number == victim) {
-                    Some(abort) => threads.spawn(move || victim_of_an_abort(&scope, abort)),
-                    None => threads.spawn(move || undisturbed(&scope, number)),
-                };
-            }
-            reached.recv().unwrap();
-            let _no_driver_work = probe.forbid_here(DRIVER_WORK);
-            target.cancel();
-            cancelled.send(()).unwrap();
-        });
-        let memory = settled(&manager);
-        assert_eq!((memory.live.bytes, memory.retired.bytes), (0, 0));
-    }
-    assert_given_back(&manager);
-}
-
-/// Evaluations of one scope of the abort case.
-const EVALUATIONS: u64 = 20;
-
-/// Evaluates to the end and finds its own values.
-fn undisturbed(scope: &ManagedScope, number: u64) {
-    let (each, once) = (Count::default(), Count::default());
-    scope.register(each.each("each")).unwrap();
-    scope.register(once.once("once")).unwrap();
-    let tensor = scope.tensor_from("values", &[0_u64; EVALUATIONS as usize]).unwrap();
-    for at in 0..EVALUATIONS {
-        let element = tensor.view(at..at + 1).unwrap();
-        let execution = scope.evaluate([op::fill(&element, number * 100 + at)]).unwrap();
-        if at % 3 == 0 {
-            execution.wait().unwrap();
-        }
-    }
-    let expected: Vec<u64> = (0..EVALUATIONS).map(|at| number * 100 + at).collect();
-    assert_eq!(tensor.read().unwrap(), expected);
-    let report = scope.finish_blocking().unwrap();
-    assert_eq!(report.outcome, Outcome::Completed);
-    assert_eq!((report.executions, each.get(), once.get()), (EVALUATIONS, EVALUATIONS, 1));
-}
-
-type Abort = (u64, mpsc::Sender<()>, mpsc::Receiver<()>);
-
-/// Evaluates until it is cancelled, and then once more in vain.
-fn victim_of_an_abort(scope: &ManagedScope, (after, reach, is_cancelled): Abort) {
-    let (each, once) = (Count::default(), Count::default());
-    scope.register(each.each("each")).unwrap();
-    scope.register(once.once("once")).unwrap();
-    let tensor = scope.tensor_from("values", &[0_u64; EVALUATIONS as usize]).unwrap();
-    let ready = scope.named("never started").unwrap();
-    ready.record(op::fill(&tensor, 9)).unwrap();
-    let mut submitted = 0;
-    for at in 0..EVALUATIONS {
-        if at == after {
-            reach.send(()).unwrap();
-        }
-        match scope.evaluate([op::fill(&tensor.view(at..at + 1).unwrap(), at)]) {
-            Ok(_) => submitted += 1,
-            Err(Error::Cancelled { .. }) => break,
-            Err(error) => panic!("a cancelled scope answered {error}"),
-        }
-    }
-    is_cancelled.recv().unwrap();
-    assert!(matches!(scope.evaluate([op::fill(&tensor, 9)]), Err(Error::Cancelled { .. })));
-    assert_eq!(ready.state(), SequenceState::Cancelled);
-    let report = scope.finish_blocking().unwrap();
-    assert_eq!(report.outcome, Outcome::Cancelled);
-    assert_eq!((report.executions, each.get(), once.get()), (submitted, submitted, 1));
 }

@@ -8,8 +8,10 @@
 //! objects (C27) and fork (C28) are `tests/process`, growth over a million sequences (C24) is `tests/growth.rs`. Not
 //! here either: graphs (C32, C33 a and d).
 
+mod abort;
 mod allocator;
 mod devices;
+mod ends;
 mod hooks;
 mod in_flight;
 mod limits;
@@ -17,6 +19,7 @@ mod nesting;
 mod pressure;
 mod process;
 mod support;
+mod tasks;
 
 use crate::case::Case;
 
@@ -24,15 +27,18 @@ use crate::case::Case;
 pub const CASES: &[Case] = &joined();
 
 /// The parts, in the order of the collection.
-const PARTS: [&[Case]; 8] = [
+const PARTS: [&[Case]; 11] = [
     in_flight::CASES,
+    abort::CASES,
     hooks::CASES,
+    ends::CASES,
     pressure::CASES,
     allocator::CASES,
     limits::CASES,
     process::CASES,
     devices::CASES,
     nesting::CASES,
+    tasks::CASES,
 ];
 
 const COUNT: usize = {

@@ -78,15 +78,6 @@ impl Count {
             Ok(())
         })
     }
-
-    /// An `AfterRelease` hook that counts its runs.
-    pub(super) fn after_release(&self, label: &'static str) -> Hook {
-        let count = self.clone();
-        hook::after_release(label, move |_| {
-            count.add();
-            Ok(())
-        })
-    }
 }
 
 /// What happened, in order; clones write to the same list.
