@@ -217,9 +217,15 @@ impl<V> fmt::Display for Rejected<V> {
     }
 }
 
-impl<V: fmt::Debug> std::error::Error for Rejected<V> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
+impl<V> From<Rejected<V>> for Box<dyn std::error::Error> {
+    fn from(rejected: Rejected<V>) -> Self {
+        rejected.error.into()
+    }
+}
+
+impl<V> From<Rejected<V>> for BoxError {
+    fn from(rejected: Rejected<V>) -> BoxError {
+        rejected.error.into()
     }
 }
 

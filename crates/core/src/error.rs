@@ -248,6 +248,9 @@ pub enum Error {
     /// Cleanup failed. Everything ran all the same (L13).
     #[error(transparent)]
     Cleanup(Arc<CleanupFailure>),
+    /// Something failed after its scope's report was out: an execution that was late, or its hook.
+    #[error("after its scope had finished: {0}")]
+    AfterFinish(Arc<CleanupError>),
     /// The manager could not close in time, or closed with something left over (L28).
     #[error(
         "manager `{manager}` did not become idle within {after:?}{}; it closes itself when it does",

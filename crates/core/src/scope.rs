@@ -10,9 +10,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::engine::finish::Mode;
 use crate::engine::finish_wait::FinishWait;
 use crate::engine::scopes::ScopeCell;
-use crate::engine::threads::Job;
 use crate::error::{Error, RunError};
 use crate::report::{Outcome, ScopeReport};
 use crate::scope_ref::ScopeRef;
@@ -118,7 +118,7 @@ impl ManagedScope {
     }
 
     /// Hands entries and running work to a new root scope handle, without running a hook (L17). This handle
-    /// then refuses everything with [`Error::ScopeMoved`].
+    /// then refuses to finish or move again with [`Error::ScopeMoved`], and dropping it is nothing.
     ///
     /// ```
     /// # use tenure_backend_host::HostBackend;
@@ -184,7 +184,7 @@ impl Drop for ManagedScope {
         let outcome = if std::thread::panicking() { Outcome::Panicked } else { Outcome::Abandoned };
         // Refused where somebody has begun: then there is nothing to do.
         if cell.begin_abandon(outcome) {
-            cell.engine.push_job(Job::Finish(cell.clone()));
+            cell.engine.push_scope(cell, Mode::Finish);
         }
     }
 }

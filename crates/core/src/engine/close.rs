@@ -3,6 +3,7 @@
 //!
 //! One thread closes; others wait for it. A close whose time is over hands the rest to the cleanup thread.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -10,13 +11,14 @@ use crate::engine::finish_wait::FinishWait;
 use crate::engine::scopes::{Entry, Phase, ScopeCell};
 use crate::engine::threads::Job;
 use crate::engine::wait::deadline_after;
-use crate::engine::{Engine, frames, gate};
+use crate::engine::{Engine, frames};
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::manager::ManagerHandle;
+use crate::operation::OpKind;
 use crate::report::{CloseReport, Leak, Outcome, UnfinishedScope};
 use crate::sync::atomic::{AtomicU8, Ordering};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, thread};
 
 const OPEN: u8 = 0;
 const CLOSING: u8 = 1;
@@ -40,8 +42,8 @@ enum Stage {
     Open,
     /// Begun, and given up for now: with what was found so far.
     Waiting(Option<Found>),
-    /// A thread is at it.
-    Owned,
+    /// That thread is at it.
+    Owned(thread::ThreadId),
     Closed(Box<CloseReport>),
 }
 
@@ -51,6 +53,15 @@ struct Found {
     leaks: Vec<Leak>,
     unfinished: Vec<UnfinishedScope>,
     errors: Vec<Error>,
+}
+
+/// What recordings hold of one tensor.
+#[derive(Default)]
+struct Keepers {
+    /// Handles inside recordings.
+    holds: usize,
+    /// Sequences and their scopes.
+    names: Vec<(Arc<str>, Arc<str>)>,
 }
 
 impl Closing {
@@ -86,8 +97,8 @@ impl Engine {
         leave: bool,
     ) -> Result<Option<CloseReport>, Error> {
         self.check_process()?;
-        if frames::inside(self) || gate::thread_is_inside() {
-            return Err(Error::WouldDeadlock { what: format!("manager `{}`", self.label).into() });
+        if frames::inside(self) || self.gate.is_thread_inside() {
+            return Err(self.would_deadlock());
         }
         let deadline = after.and_then(deadline_after);
         let found = {
@@ -95,18 +106,22 @@ impl Engine {
             loop {
                 match &mut *stage {
                     Stage::Open => {
-                        *stage = Stage::Owned;
+                        *stage = Stage::Owned(thread::current().id());
                         self.closing.phase.store(CLOSING, Ordering::SeqCst);
                         break None;
                     }
                     Stage::Waiting(found) => {
                         let found = found.take();
-                        *stage = Stage::Owned;
+                        *stage = Stage::Owned(thread::current().id());
                         break found;
                     }
                     Stage::Closed(report) => return Ok(Some((**report).clone())),
-                    Stage::Owned if leave => return Ok(None),
-                    Stage::Owned => match deadline {
+                    Stage::Owned(_) if leave => return Ok(None),
+                    // A destructor that closing itself runs, or a job that it waits for.
+                    Stage::Owned(owner) if *owner == thread::current().id() || self.on_own_thread() => {
+                        return Err(self.would_deadlock());
+                    }
+                    Stage::Owned(_) => match deadline {
                         None => self.closing.changed.wait(&mut stage),
                         Some(at) => {
                             if self.closing.changed.wait_until(&mut stage, at).timed_out() {
@@ -125,6 +140,10 @@ impl Engine {
             return Err(self.close_timed_out(after));
         }
         Ok(Some(self.shut_down(found)))
+    }
+
+    fn would_deadlock(&self) -> Error {
+        Error::WouldDeadlock { what: format!("manager `{}`", self.label).into() }
     }
 
     fn close_timed_out(&self, after: Option<Duration>) -> Error {
@@ -148,27 +167,29 @@ impl Engine {
             *stage = Stage::Waiting(None);
             self.closing.phase.store(CLOSING, Ordering::SeqCst);
         }
-        let inside = frames::inside(self) || gate::thread_is_inside() || self.on_own_thread();
+        let inside = frames::inside(self) || self.gate.is_thread_inside() || self.on_own_thread();
         let nothing_to_wait_for = self.roots.lock().is_empty()
             && self.is_idle()
             && self.cleanup.is_empty()
             && !self.has_cleanup_thread();
         // Without threads there is nobody else to do it: this is the one drop that waits for the device.
         if !inside && (nothing_to_wait_for || !self.options.threads) {
-            self.close_abandoned();
+            self.close_abandoned(None);
         } else {
             self.push_job(Job::Close);
         }
     }
 
     /// Closes for nobody: errors go to the log.
-    pub(crate) fn close_abandoned(self: &Arc<Self>) {
-        match self.close_or_leave(None, true) {
+    pub(crate) fn close_abandoned(self: &Arc<Self>, after: Option<Duration>) {
+        match self.close_or_leave(after, true) {
             Ok(report) => {
                 for error in report.iter().flat_map(|report| &report.errors) {
                     tracing::warn!(target: "tenure", "closing manager `{}`: {error}", self.label);
                 }
             }
+            // It is in the queue again.
+            Err(Error::CloseTimedOut { .. }) => {}
             Err(error) => tracing::warn!(target: "tenure", "closing manager `{}`: {error}", self.label),
         }
     }
@@ -177,7 +198,7 @@ impl Engine {
     fn take_stock(self: &Arc<Self>) -> Found {
         let mut scopes: Vec<Arc<ScopeCell>> = self.roots.lock().clone();
         let mut unfinished = Vec::new();
-        let mut keepers = Vec::new();
+        let mut keepers: HashMap<u64, Keepers> = HashMap::new();
         let mut at = 0;
         while at < scopes.len() {
             let scope = scopes[at].clone();
@@ -197,11 +218,12 @@ impl Engine {
             for sequence in scope.sequences(|_| true) {
                 let inner = sequence.inner.lock();
                 for tensor in &inner.recording.tensors {
-                    keepers.push((
-                        tensor.handle.cell.id,
-                        inner.recording.holds(tensor.handle.cell.id),
-                        (sequence.name.clone(), scope.label.clone()),
-                    ));
+                    let keepers = keepers.entry(tensor.handle.cell.id).or_default();
+                    keepers.holds += 1;
+                    keepers.names.push((sequence.name.clone(), scope.label.clone()));
+                }
+                for (used, _) in inner.recording.operations.iter().flat_map(OpKind::uses) {
+                    keepers.entry(used.handle.cell.id).or_default().holds += 1;
                 }
             }
         }
@@ -210,14 +232,13 @@ impl Engine {
             .lock()
             .values()
             .map(|cell| {
-                let mine = || keepers.iter().filter(|(id, ..)| *id == cell.id);
-                let recorded: usize = mine().map(|(_, holds, _)| holds).sum();
+                let keepers = keepers.remove(&cell.id).unwrap_or_default();
                 let leak = Leak {
                     tensor: cell.label.clone(),
                     bytes: cell.bytes,
                     site: cell.site,
-                    handles: cell.holders().saturating_sub(recorded),
-                    kept_by: mine().map(|(.., names)| names.clone()).collect(),
+                    handles: cell.holders().saturating_sub(keepers.holds),
+                    kept_by: keepers.names,
                 };
                 (cell.id, leak)
             })
@@ -282,11 +303,7 @@ impl Engine {
     /// Gives everything back. Nothing is in flight and nobody is inside.
     fn shut_down(self: &Arc<Self>, mut found: Found) -> CloseReport {
         self.stop_threads();
-        while let Some(job) = self.cleanup.try_pop() {
-            if !matches!(job, Job::Close) {
-                self.run_job(job);
-            }
-        }
+        self.run_left_over_jobs();
         let tensors: Vec<_> = self.tensors.lock().values().cloned().collect();
         for tensor in tensors {
             self.end_tensor(&tensor, self.closed_reason());
@@ -295,16 +312,12 @@ impl Engine {
         self.gate.wait_empty(0, None);
         self.retire_and_queue_hooks();
         self.trim_to(0);
-        let kernels: Vec<_> = self.kernels.lock().drain().map(|(_, slot)| slot).collect();
-        for slot in kernels {
-            let native = slot.lock().take();
-            if let Some(native) = native {
-                self.destroy_kernel(native);
-            }
-        }
+        self.destroy_all_kernels();
         // Waiters that come now are turned away; those that are inside leave first.
         self.closing.phase.store(SHUT, Ordering::SeqCst);
         self.gate.wait_empty(0, None);
+        // What those that were inside have left.
+        self.run_left_over_jobs();
         // SAFETY: blocks, kernels and arenas were given back or abandoned, the threads have ended, and
         // `driver_pass` lets nobody call any more: no call follows.
         if let Err(error) = unsafe { self.driver.shutdown() } {
@@ -324,6 +337,32 @@ impl Engine {
         *self.closing.stage.lock() = Stage::Closed(Box::new(report.clone()));
         self.closing.changed.notify_all();
         report
+    }
+
+    /// The cleanup thread has ended: this one does what is left.
+    fn run_left_over_jobs(self: &Arc<Self>) {
+        while let Some(job) = self.cleanup.try_pop() {
+            if !matches!(job, Job::Close) {
+                self.run_job(job);
+            }
+        }
+    }
+
+    /// Destroys kernels, and those that the captures of kernels held.
+    fn destroy_all_kernels(self: &Arc<Self>) {
+        loop {
+            let kernels: Vec<_> = self.kernels.lock().drain().map(|(_, slot)| slot).collect();
+            if kernels.is_empty() && self.cleanup.is_empty() {
+                return;
+            }
+            for slot in kernels {
+                let native = slot.lock().take();
+                if let Some(native) = native {
+                    self.destroy_kernel(native);
+                }
+            }
+            self.run_left_over_jobs();
+        }
     }
 
     /// Keeps the errors of a scope that was dropped: nobody waits for them.

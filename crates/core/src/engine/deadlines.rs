@@ -3,13 +3,13 @@
 //! The timeline thread asks here; the hook goes on elsewhere, the scope without it (L16).
 
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Instant;
 
 use crate::engine::execution::ExecutionCell;
 use crate::engine::quarantine::Quarantine;
 use crate::engine::registration::{HookRun, Registration};
 use crate::engine::scopes::ScopeCell;
+use crate::engine::wait::wake_each;
 use crate::error::Error;
 use crate::event::HookEnd;
 use crate::report::{CleanupErrorKind, DetachedHook};
@@ -20,6 +20,8 @@ pub(crate) struct RunningHook {
     pub execution: Option<Arc<ExecutionCell>>,
     pub started: Instant,
     pub deadline: Instant,
+    /// The cleanup thread that runs it.
+    pub generation: u64,
 }
 
 impl ScopeCell {
@@ -35,7 +37,7 @@ impl ScopeCell {
         let Some(hook) = overdue else {
             let running = inner.running_hook.as_ref().map(|hook| hook.deadline);
             drop(inner);
-            wakers.into_iter().for_each(Waker::wake);
+            wake_each(wakers);
             return finish.into_iter().chain(running).min();
         };
         let registration = &hook.registration;
@@ -46,24 +48,25 @@ impl ScopeCell {
         });
         let error =
             self.cleanup_error(CleanupErrorKind::TimedOut, registration, hook.execution.as_deref(), late);
-        inner.add_error(error);
+        let surplus = inner.add_error(error);
         let quarantine = inner.quarantine.get_or_insert_with(|| Arc::new(Quarantine::default())).clone();
         quarantine.hook_left();
         self.engine.detached_hook(self.detached(registration));
         let parked = inner.parked.take();
-        let job = self.cleanup_job(&inner);
+        let phase = inner.phase;
         if parked.is_none() {
             // Its thread is inside the hook: the role goes to the thread that replaces it.
             inner.runner = None;
         }
         drop(inner);
+        drop(surplus);
         self.emit_hook(registration, hook.execution.as_deref(), HookEnd::TimedOut);
         match parked {
             Some(run) => self.engine.outlive_elsewhere(self, run),
-            None => self.engine.replace_cleanup_thread(),
+            None => self.engine.replace_cleanup_thread(hook.generation),
         }
-        self.engine.push_job(job);
-        wakers.into_iter().for_each(Waker::wake);
+        self.push_to_cleanup_thread(phase);
+        wake_each(wakers);
         finish
     }
 

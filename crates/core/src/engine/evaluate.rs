@@ -14,6 +14,7 @@ use crate::engine::recording::Recording;
 use crate::engine::scopes::Admission;
 use crate::engine::sequences::{Native, SequenceCell, SequenceInner};
 use crate::engine::timeline::Frontier;
+use crate::engine::wait::wake_each;
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::sequence::SequenceState;
@@ -91,7 +92,7 @@ impl Engine {
                 // As if it had not been asked for: no execution, no hook (L11).
                 let mut wake = Vec::new();
                 sequence.scope.withdraw_execution(&mut wake);
-                wake.into_iter().for_each(std::task::Waker::wake);
+                wake_each(wake);
                 Err(error)
             }
         }

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use crate::backend::TimelinePoint;
 use crate::engine::driver::NativeSequence;
+use crate::engine::finish::Mode;
 use crate::engine::registration::Registration;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::sequences::SequenceCell;
-use crate::engine::threads::Job;
 use crate::engine::{Engine, frames};
 use crate::error::{BackendErrorKind, Error};
 use crate::event::EventKind;
@@ -148,7 +148,12 @@ impl ExecutionCell {
         }
         loop {
             if let Some(result) = self.result() {
-                engine.run_hooks_inline(self.scope());
+                if deadline.is_some() {
+                    // A wait with a time does not spend it on hooks.
+                    engine.push_hooks(self.scope());
+                } else {
+                    engine.run_hooks_inline(self.scope());
+                }
                 return Ok(Some(result));
             }
             let left = match deadline {
@@ -160,7 +165,7 @@ impl ExecutionCell {
             };
             engine.wait_device(&[self.point], left);
             if engine.retire_but_leave(self.scope()) && self.peek().is_none() {
-                engine.push_job(Job::Hooks(self.scope().clone()));
+                engine.push_scope(self.scope(), Mode::Executions);
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::engine::deadlines::RunningHook;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::registration::{HookRun, Registration, RunEnd};
 use crate::engine::scopes::{Entry, Phase, ScopeCell, ScopeInner};
-use crate::engine::threads::Job;
+use crate::engine::wait::wake_each;
 use crate::error::{CleanupFailure, EndOfLife, Error, SharedError};
 use crate::event::{EventKind, HookEnd};
 use crate::report::{CleanupError, CleanupErrorKind, Outcome, ScopeReport};
@@ -88,9 +88,13 @@ impl Wake for ScopeWaker {
 }
 
 impl ScopeCell {
+    pub(crate) fn has_result(&self) -> bool {
+        self.inner.lock().result.is_some()
+    }
+
     pub(crate) fn wake_all(&self) {
         let wakers = self.inner.lock().take_wakers();
-        wakers.into_iter().for_each(Waker::wake);
+        wake_each(wakers);
     }
 
     /// Begins to finish. False if somebody else has begun.
@@ -189,7 +193,7 @@ impl ScopeCell {
             let mut inner = self.inner.lock();
             let done = match mode {
                 Mode::Finish => inner.result.is_some(),
-                Mode::Executions => inner.batches.is_empty() && inner.parked.is_none(),
+                Mode::Executions => inner.batches.is_empty() && inner.parked.is_none() && !inner.is_over(),
             };
             if done {
                 return Turn::Done;
@@ -247,7 +251,7 @@ impl ScopeCell {
         let contended = std::mem::take(&mut inner.contended);
         let wakers = if contended { inner.take_wakers() } else { Vec::new() };
         drop(inner);
-        wakers.into_iter().for_each(Waker::wake);
+        wake_each(wakers);
     }
 
     /// What comes next. The order of the questions is the order of L16.
@@ -271,11 +275,10 @@ impl ScopeCell {
             inner.runner = None;
             let wakers = inner.take_wakers();
             // The last late execution of a finished scope: its hooks have had their last run.
-            let over = matches!(inner.phase, Phase::Finished(_)) && inner.running == 0;
-            let hooks = if over { inner.execution_hooks.take() } else { None };
+            let hooks = if inner.is_over() { inner.execution_hooks.take() } else { Vec::new() };
             drop(inner);
-            retire_bodies(hooks.iter().flat_map(|hooks| hooks.iter()));
-            wakers.into_iter().for_each(Waker::wake);
+            retire_bodies(hooks.iter());
+            wake_each(wakers);
             return Next::Idle;
         }
         if inner.running > 0 && !inner.finish.timed_out {
@@ -320,7 +323,7 @@ impl ScopeCell {
                     drop(inner);
                     // Begun or even finished by somebody else: then there is only the result to wait for.
                     if matches!(child.begin_finish(requested), Ok(true)) && !child.may_run() {
-                        self.engine.push_job(Job::Finish(child));
+                        self.engine.push_scope(&child, Mode::Finish);
                     }
                     Next::Again
                 }
@@ -339,6 +342,13 @@ impl ScopeCell {
             inner.finish.trimmed = Some(0);
             drop(inner);
             self.let_go();
+            return Next::Again;
+        }
+        if self.arena.lock().is_some() {
+            // A late hook has evaluated after the scope had let go.
+            drop(inner);
+            let _pass = self.engine.gate.enter();
+            self.release_arena();
             return Next::Again;
         }
         debug_assert_eq!(inner.runner, Some(ticket), "only the runner ends a scope");
@@ -376,6 +386,7 @@ impl ScopeCell {
                 execution: execution.clone(),
                 started: Instant::now(),
                 deadline: at,
+                generation: self.engine.cleanup.generation(),
             });
         }
         drop(inner);
@@ -409,18 +420,19 @@ impl ScopeCell {
             Period::AfterRelease => inner.after_release.push(registration),
         }
         inner.runner = None;
-        let job = self.cleanup_job(&inner);
+        let phase = inner.phase;
         drop(inner);
-        self.engine.push_job(job);
+        self.push_to_cleanup_thread(phase);
         Next::Wait
     }
 
-    /// What the cleanup thread has to do for this scope.
-    pub(crate) fn cleanup_job(self: &Arc<Self>, inner: &ScopeInner) -> Job {
-        match inner.phase {
-            Phase::Finishing => Job::Finish(self.clone()),
-            Phase::Open | Phase::Finished(_) => Job::Hooks(self.clone()),
-        }
+    /// Has the cleanup thread go on with this scope.
+    pub(crate) fn push_to_cleanup_thread(self: &Arc<Self>, phase: Phase) {
+        let mode = match phase {
+            Phase::Finishing => Mode::Finish,
+            Phase::Open | Phase::Finished(_) => Mode::Executions,
+        };
+        self.engine.push_scope(self, mode);
     }
 
     /// Records how a hook ended. False if it outlived its deadline and another runner has gone on.
@@ -441,10 +453,20 @@ impl ScopeCell {
         };
         let error = end.into_error();
         registration.count_run(took, error.is_some());
-        if let Some((kind, source)) = error {
-            inner.add_error(self.cleanup_error(kind, &registration, execution.as_deref(), source));
-        }
+        let error =
+            error.map(|(kind, source)| self.cleanup_error(kind, &registration, execution.as_deref(), source));
+        // What is not kept is dropped without the lock: it is the user's (L15).
+        let surplus = match error {
+            Some(error) if matches!(inner.phase, Phase::Finished(_)) => {
+                // A late execution's hook: the report is out, the manager has the error (L13).
+                self.engine.keep_error(Error::AfterFinish(Arc::new(error)));
+                None
+            }
+            Some(error) => inner.add_error(error),
+            None => None,
+        };
         drop(inner);
+        drop(surplus);
         self.emit_hook(&registration, execution.as_deref(), event);
         true
     }
@@ -483,7 +505,8 @@ impl ScopeCell {
     fn report_failures(&self, inner: &mut ScopeInner, failures: &[Arc<ExecutionCell>]) {
         for execution in failures {
             if let Some(error) = execution.unseen_failure() {
-                inner.add_error(CleanupError {
+                // Made here: no user's destructor is in it.
+                let _surplus = inner.add_error(CleanupError {
                     kind: CleanupErrorKind::Execution,
                     hook: None,
                     scope: self.label.clone(),
@@ -503,7 +526,8 @@ impl ScopeCell {
             if error.kind == CleanupErrorKind::DeviceLost {
                 self.record_loss(&mut inner);
             } else {
-                inner.add_error(error.clone());
+                // A clone shares its source: dropping it runs no destructor.
+                let _surplus = inner.add_error(error.clone());
             }
         }
         let shown = 1 + failure.others.len() as u64;
@@ -526,6 +550,8 @@ impl ScopeCell {
 
     /// The scope leaves its parent or the manager, its arena goes back, and the policy trims (L21).
     fn let_go(self: &Arc<Self>) {
+        // Closing waits: the scope is no root any more, and not yet done with the driver.
+        let _pass = self.engine.gate.enter();
         self.release_arena();
         let last_root = self.engine.remove_scope(self);
         let trimmed = self.engine.after_finish(last_root).bytes;
@@ -565,7 +591,7 @@ impl ScopeCell {
         inner.result = Some(result);
         inner.runner = None;
         if !late {
-            inner.execution_hooks = None;
+            inner.execution_hooks.take();
         }
         let wakers = inner.take_wakers();
         drop(inner);
@@ -578,7 +604,7 @@ impl ScopeCell {
         let parent = self.parent.lock().take();
         drop(parent);
         self.engine.emit(Some(self), None, || EventKind::ScopeFinished(outcome));
-        wakers.into_iter().for_each(Waker::wake);
+        wake_each(wakers);
     }
 }
 

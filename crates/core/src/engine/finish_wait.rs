@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 use crate::engine::finish::Mode;
 use crate::engine::frames;
 use crate::engine::scopes::ScopeCell;
-use crate::engine::threads::Job;
 use crate::error::Error;
 use crate::report::{Outcome, ScopeReport};
 
@@ -45,7 +44,7 @@ impl FinishWait {
         }
         self.scope.begin_finish(self.requested)?;
         if !self.scope.may_run() {
-            engine.push_job(Job::Finish(self.scope.clone()));
+            engine.push_scope(&self.scope, Mode::Finish);
         }
         Ok(())
     }
@@ -55,6 +54,10 @@ impl Future for FinishWait {
     type Output = Result<ScopeReport, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Err(error) = self.scope.engine.check_process() {
+            self.stage = Stage::Done;
+            return Poll::Ready(Err(error));
+        }
         if self.stage == Stage::Begin {
             if let Err(error) = self.begin() {
                 self.stage = Stage::Done;
@@ -85,9 +88,10 @@ impl Future for FinishWait {
 
 impl Drop for FinishWait {
     fn drop(&mut self) {
-        if self.stage == Stage::Waiting && !self.scope.engine.is_foreign_process() {
+        if self.stage == Stage::Waiting && !self.scope.engine.is_foreign_process() && !self.scope.has_result()
+        {
             // L18: the rest goes to the cleanup thread.
-            self.scope.engine.push_job(Job::Finish(self.scope.clone()));
+            self.scope.engine.push_scope(&self.scope, Mode::Finish);
         }
     }
 }

@@ -2,19 +2,15 @@
 //!
 //! Not here: who may enter (`engine/mod.rs`).
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::time::Instant;
 
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, thread_local};
 
 thread_local! {
-    static DEPTH: Cell<usize> = Cell::new(0);
-}
-
-/// True while this thread is inside a call of some engine.
-pub(crate) fn thread_is_inside() -> bool {
-    DEPTH.try_with(Cell::get).is_ok_and(|depth| depth > 0)
+    /// The gates that this thread is inside of, by address.
+    static INSIDE: RefCell<Vec<usize>> = RefCell::new(Vec::new());
 }
 
 #[derive(Default)]
@@ -36,8 +32,17 @@ impl Gate {
     pub(crate) fn enter(&self) -> Pass<'_> {
         self.inside.fetch_add(1, Ordering::SeqCst);
         // Handles are dropped by destructors of thread-locals too, when the count may be gone already.
-        let _ = DEPTH.try_with(|depth| depth.set(depth.get() + 1));
+        let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(self.address()));
         Pass { gate: self }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// True while this thread is inside.
+    pub(crate) fn is_thread_inside(&self) -> bool {
+        INSIDE.try_with(|inside| inside.borrow().contains(&self.address())).unwrap_or(false)
     }
 
     /// Waits until nobody but `own` calls of this thread are inside. False if the time was over first.
@@ -60,7 +65,12 @@ impl Gate {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        let _ = DEPTH.try_with(|depth| depth.set(depth.get() - 1));
+        let _ = INSIDE.try_with(|inside| {
+            let mut inside = inside.borrow_mut();
+            if let Some(at) = inside.iter().rposition(|gate| *gate == self.gate.address()) {
+                inside.remove(at);
+            }
+        });
         self.gate.inside.fetch_sub(1, Ordering::SeqCst);
         // Only a closing engine waits here: a lock is taken only when the count may matter to it.
         if self.gate.awaited.load(Ordering::SeqCst) {

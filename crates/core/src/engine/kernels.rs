@@ -1,6 +1,7 @@
 //! Compiled kernels: one entry a kernel, shared by handles and recordings, whose native kernel goes with the
 //! last of them or with the manager.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use slotmap::new_key_type;
@@ -8,7 +9,7 @@ use slotmap::new_key_type;
 use crate::engine::Engine;
 use crate::engine::driver::NativeKernel;
 use crate::engine::threads::Job;
-use crate::error::{Error, ResourceKind};
+use crate::error::{BackendError, BackendErrorKind, Error, ResourceKind};
 use crate::kernel::{Access, KernelSource};
 use crate::sync::Mutex;
 
@@ -81,9 +82,19 @@ impl Engine {
         }
         // SAFETY: recordings own an entry until their last execution retired (L5), and entries are gone or
         // the manager has closed, after which nothing is submitted.
-        if let Err(error) = unsafe { self.driver.destroy_kernel(native) } {
-            self.note_backend_error(&error);
-            self.record_teardown_error(Error::Backend(error));
+        let answer = catch_unwind(AssertUnwindSafe(|| unsafe { self.driver.destroy_kernel(native) }));
+        match answer {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                self.note_backend_error(&error);
+                self.record_teardown_error(Error::Backend(error));
+            }
+            // What the kernel captured panicked in its destructor.
+            Err(_) => self.record_teardown_error(Error::Backend(BackendError::new(
+                BackendErrorKind::Driver,
+                "destroy_kernel",
+                "what the kernel captured panicked when it was dropped",
+            ))),
         }
     }
 }
@@ -93,6 +104,8 @@ impl Drop for KernelEntry {
         if self.engine.is_foreign_process() {
             return;
         }
+        // Closing waits until the kernel is in the queue.
+        let _pass = self.engine.gate.enter();
         let mut kernels = self.engine.kernels.lock();
         // Closing may have destroyed it already.
         let Some(native) = kernels.remove(self.key).and_then(|slot| slot.lock().take()) else { return };

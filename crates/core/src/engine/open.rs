@@ -62,6 +62,7 @@ impl Engine {
             ),
             opened: Instant::now(),
             parent: Mutex::new(parent.cloned()),
+            queued: Default::default(),
             arena: Mutex::new(None),
             inner: Mutex::new(inner),
         });
@@ -83,19 +84,19 @@ impl Engine {
 
     /// Takes a scope from its parent and makes it a root (L17).
     pub(crate) fn detach_scope(self: &Arc<Self>, cell: &Arc<ScopeCell>) -> Result<(), Error> {
-        self.check_open()?;
-        {
-            let inner = cell.inner.lock();
-            cell.admits(&inner, false)?;
+        let _pass = self.enter()?;
+        let Some(parent) = cell.parent() else { return cell.admits(&cell.inner.lock(), false) };
+        // Both locks, the parent's first: neither of them can begin to finish it meanwhile.
+        let mut outer = parent.inner.lock();
+        let mut inner = cell.inner.lock();
+        cell.admits(&inner, false)?;
+        let entry = inner.finish.entry.take();
+        if entry.and_then(|entry| outer.stack.remove(&entry)).is_none() {
+            // The parent has taken it from its stack: it is about to be finished.
+            return Err(Error::ScopeFinishing { scope: cell.label.clone() });
         }
-        let parent = cell.parent.lock().take();
-        if let Some(parent) = parent {
-            let entry = cell.inner.lock().finish.entry.take();
-            if let Some(entry) = entry {
-                parent.inner.lock().stack.remove(&entry);
-            }
-            self.add_root(cell);
-        }
+        cell.parent.lock().take();
+        self.add_root(cell);
         Ok(())
     }
 

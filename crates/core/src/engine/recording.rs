@@ -51,12 +51,6 @@ impl Recording {
         self.operations.push(operation);
     }
 
-    /// How often each tensor is held: once for the list, once a use.
-    pub(crate) fn holds(&self, tensor: u64) -> usize {
-        let uses = self.operations.iter().flat_map(OpKind::uses);
-        1 + uses.filter(|(used, _)| used.handle.cell.id == tensor).count()
-    }
-
     fn note_index(&mut self, id: u64) {
         if !self.index.is_empty() {
             self.index.insert(id, self.tensors.len() - 1);

@@ -12,7 +12,7 @@ use crate::cleanup::{Hook, HookId, Period, Rejected};
 use crate::engine::arena::Arena;
 use crate::engine::deadlines::RunningHook;
 use crate::engine::execution::ExecutionCell;
-use crate::engine::finish::FinishState;
+use crate::engine::finish::{FinishState, Mode};
 use crate::engine::quarantine::Quarantine;
 use crate::engine::recording::Recording;
 use crate::engine::registration::{HookRun, Registration};
@@ -24,6 +24,7 @@ use crate::event::EventKind;
 use crate::report::{CleanupError, CleanupErrorKind, MAX_REPORTED_ERRORS, Outcome, ScopeReport};
 use crate::sequence::SequenceState;
 use crate::sync::Mutex;
+use crate::sync::atomic::AtomicBool;
 
 pub(crate) struct ScopeCell {
     pub engine: Arc<Engine>,
@@ -36,6 +37,8 @@ pub(crate) struct ScopeCell {
     pub opened: Instant,
     pub parent: Mutex<Option<Arc<ScopeCell>>>,
     pub arena: Mutex<Option<Arc<Arena>>>,
+    /// By mode: whether the cleanup queue has a job for this scope.
+    pub queued: [AtomicBool; 2],
     pub inner: Mutex<ScopeInner>,
 }
 
@@ -67,7 +70,7 @@ pub(crate) struct ScopeInner {
     next_entry: u64,
     names: HashMap<Arc<str>, Arc<SequenceCell>>,
     keys: HashMap<(Period, Arc<str>), HookId>,
-    pub execution_hooks: Option<Arc<[Arc<Registration>]>>,
+    pub execution_hooks: ExecutionHooks,
     pub after_release: Vec<Arc<Registration>>,
     pub registrations: Vec<Arc<Registration>>,
     pub tensors: HashMap<u64, Arc<TensorCell>>,
@@ -76,6 +79,7 @@ pub(crate) struct ScopeInner {
     /// Submitted and not retired.
     pub running: u64,
     pub executions: u64,
+    next_number: u64,
     pub batches: VecDeque<Batch>,
     /// Executions that failed, until finish asks whether anybody saw it; bounded.
     pub failures: Vec<Arc<ExecutionCell>>,
@@ -97,6 +101,37 @@ pub(crate) struct ScopeInner {
     wakers: Vec<Waker>,
 }
 
+/// The execution hooks of a scope, shared with executions as they were when those were submitted.
+#[derive(Default)]
+pub(crate) struct ExecutionHooks {
+    all: Vec<Arc<Registration>>,
+    /// Made when an execution asks; many registrations in a row make it once.
+    shared: Option<Arc<[Arc<Registration>]>>,
+}
+
+impl ExecutionHooks {
+    fn push(&mut self, registration: Arc<Registration>) {
+        self.all.push(registration);
+        self.shared = None;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    fn shared(&mut self) -> Option<Arc<[Arc<Registration>]>> {
+        if self.all.is_empty() {
+            return None;
+        }
+        Some(self.shared.get_or_insert_with(|| self.all.as_slice().into()).clone())
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<Arc<Registration>> {
+        self.shared = None;
+        std::mem::take(&mut self.all)
+    }
+}
+
 /// What an admitted execution gets.
 pub(crate) struct Admission {
     pub number: u64,
@@ -112,7 +147,7 @@ impl ScopeInner {
             next_entry: 0,
             names: HashMap::new(),
             keys: HashMap::new(),
-            execution_hooks: None,
+            execution_hooks: ExecutionHooks::default(),
             after_release: Vec::new(),
             registrations: Vec::new(),
             tensors: HashMap::new(),
@@ -120,6 +155,7 @@ impl ScopeInner {
             peak_bytes: 0,
             running: 0,
             executions: 0,
+            next_number: 0,
             batches: VecDeque::new(),
             failures: Vec::new(),
             failed_executions: 0,
@@ -144,12 +180,21 @@ impl ScopeInner {
         self.next_entry
     }
 
-    /// Keeps the first errors and counts them all (L16).
-    pub(crate) fn add_error(&mut self, error: CleanupError) {
+    /// Keeps the first errors and counts them all (L16). What is not kept comes back, to be dropped without the lock:
+    /// its destructor is the user's (L15).
+    #[must_use = "dropped where no lock is held"]
+    pub(crate) fn add_error(&mut self, error: CleanupError) -> Option<CleanupError> {
         self.error_count += 1;
         if self.errors.len() < MAX_REPORTED_ERRORS {
             self.errors.push(error);
+            return None;
         }
+        Some(error)
+    }
+
+    /// Finished, with the last late execution retired: execution hooks have had their last run.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Finished(_)) && self.running == 0 && !self.execution_hooks.is_empty()
     }
 
     pub(crate) fn register_waker(&mut self, waker: &Waker) {
@@ -232,6 +277,9 @@ impl ScopeCell {
             };
             return Err(Rejected { value: hook, error });
         }
+        if let Err(error) = self.engine.check_process() {
+            return Err(Rejected { value: hook, error });
+        }
         let inside = frames::inside_hook_under(self);
         let mut inner = self.inner.lock();
         if let Err(error) = self.admits(&inner, inside) {
@@ -259,9 +307,7 @@ impl ScopeCell {
                 inner.stack.insert(id.0, Entry::Hook(registration));
             }
             Period::Execution => {
-                let old = inner.execution_hooks.take();
-                let all = old.iter().flat_map(|hooks| hooks.iter().cloned()).chain([registration]);
-                inner.execution_hooks = Some(all.collect());
+                inner.execution_hooks.push(registration);
             }
             Period::AfterRelease => inner.after_release.push(registration),
         }
@@ -385,7 +431,9 @@ impl ScopeCell {
         }
         inner.running += 1;
         inner.executions += 1;
-        Ok(Admission { number: inner.executions, hooks: inner.execution_hooks.clone() })
+        // A number is used once, also if nothing is submitted: it is the execution's identity.
+        inner.next_number += 1;
+        Ok(Admission { number: inner.next_number, hooks: inner.execution_hooks.shared() })
     }
 
     /// Takes an admission back: nothing was submitted.
@@ -404,8 +452,13 @@ impl ScopeCell {
     ) -> bool {
         let mut inner = self.inner.lock();
         inner.running -= 1;
+        let finished = matches!(inner.phase, Phase::Finished(_));
         if let Some(Err(error)) = execution.peek() {
             inner.failed_executions += 1;
+            if finished {
+                // The report is out: the manager has the error (L13).
+                self.engine.keep_error(error.clone());
+            }
             if error.is_device_lost() {
                 self.record_loss(&mut inner);
             } else if inner.failures.len() < MAX_REPORTED_ERRORS {
@@ -416,7 +469,14 @@ impl ScopeCell {
             inner.batches.push_back(Batch { execution: execution.clone(), left: hooks.len() });
         }
         wake.append(&mut inner.take_wakers());
-        !inner.batches.is_empty() && inner.runner.is_none()
+        // While it finishes, whoever finishes it was woken just now.
+        let due = !inner.batches.is_empty() || inner.is_over();
+        due && inner.runner.is_none() && inner.phase != Phase::Finishing
+    }
+
+    /// Whether the cleanup queue has a job of this mode for this scope.
+    pub(crate) fn queued(&self, mode: Mode) -> &AtomicBool {
+        &self.queued[mode as usize]
     }
 
     /// Records the root cause of a loss once, before its cascade (L13).
@@ -425,7 +485,8 @@ impl ScopeCell {
         if std::mem::replace(&mut inner.loss_recorded, true) {
             return;
         }
-        inner.add_error(CleanupError {
+        // Made here: no user's destructor is in it.
+        let _surplus = inner.add_error(CleanupError {
             kind: CleanupErrorKind::DeviceLost,
             hook: None,
             scope: self.label.clone(),
@@ -477,6 +538,10 @@ impl ScopeCell {
         if inner.tensors.remove(&cell.id).is_some() {
             inner.live_bytes -= cell.bytes;
         }
+    }
+
+    pub(crate) fn holds_tensor(&self, cell: &Arc<TensorCell>) -> bool {
+        self.inner.lock().tensors.contains_key(&cell.id)
     }
 
     /// Takes all local tensors out, to be ended.

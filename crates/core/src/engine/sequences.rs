@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::engine::Engine;
 use crate::engine::arena::Arena;
 use crate::engine::driver::NativeSequence;
 use crate::engine::recording::Recording;
 use crate::engine::scopes::ScopeCell;
+use crate::engine::{Engine, frames};
 use crate::error::{EndOfLife, Error, ResourceKind, Site};
 use crate::sequence::SequenceState;
 use crate::sync::Mutex;
@@ -75,6 +75,8 @@ impl SequenceCell {
         }
         match inner.state {
             SequenceState::Running => Err(Error::Busy { sequence: self.name.clone() }),
+            // Cleanup was not cancelled: the scope's hooks may use what was recorded.
+            SequenceState::Cancelled if frames::inside_hook_under(&self.scope) => Ok(()),
             SequenceState::Cancelled => Err(Error::Cancelled { scope: self.scope.label.clone() }),
             _ => Ok(()),
         }

@@ -264,7 +264,10 @@ impl Engine {
                 return;
             }
             state.life = Life::Ended(why);
-            (state.key.take(), state.owner.take(), state.is_free())
+            let idle = state.is_free();
+            // Whoever uses it last gives the memory up in the name of the scope.
+            let owner = if idle { state.owner.take() } else { state.owner.clone() };
+            (state.key.take(), owner, idle)
         };
         if let Some(key) = key {
             self.tensors.lock().remove(key);
@@ -316,7 +319,8 @@ impl Engine {
         };
         cell.released.notify_all();
         if ended {
-            self.give_up(cell, None);
+            let scope = cell.state.lock().owner.take();
+            self.give_up(cell, scope.as_ref());
         }
     }
 
@@ -344,6 +348,13 @@ impl Engine {
         };
         if moved {
             from.forget_tensor(cell);
+            if let Some(target) = &target
+                && !target.holds_tensor(cell)
+            {
+                // The target finished in between, and passed it by: it was not its own yet.
+                self.end_local_tensor(cell, target);
+                return cell.check_live();
+            }
             return Ok(());
         }
         if let Some(target) = &target {
@@ -463,7 +474,8 @@ impl Engine {
         };
         cell.released.notify_all();
         if ended {
-            self.give_up(cell, None);
+            let scope = cell.state.lock().owner.take();
+            self.give_up(cell, scope.as_ref());
         }
     }
 

@@ -4,9 +4,10 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::task::Context;
-use std::time::Instant;
+use std::task::{Context, Wake, Waker};
+use std::time::{Duration, Instant};
 
 use crate::backend::QueueId;
 use crate::engine::driver::NativeKernel;
@@ -16,19 +17,35 @@ use crate::engine::scopes::ScopeCell;
 use crate::engine::wait::Parker;
 use crate::engine::{Engine, frames};
 use crate::report::DetachedHook;
+use crate::sync::atomic::Ordering;
 use crate::sync::{Condvar, Mutex, thread, thread_local};
 
 /// One piece of work for the cleanup thread.
 pub(crate) enum Job {
-    /// Execution hooks of this scope are due.
-    Hooks(Arc<ScopeCell>),
-    /// This scope is finishing and nobody may be at it.
-    Finish(Arc<ScopeCell>),
+    /// Go on with this scope: its due execution hooks, or its finish. Polled once; what is pending puts itself back.
+    Scope(Arc<ScopeCell>, Mode),
     /// A kernel that nothing names any more.
     DestroyKernel(Arc<NativeKernel>),
     /// The last manager handle is gone.
     Close,
 }
+
+/// Puts a scope's job back when it can go on.
+struct JobWaker {
+    scope: Weak<ScopeCell>,
+    mode: Mode,
+}
+
+impl Wake for JobWaker {
+    fn wake(self: Arc<Self>) {
+        if let Some(scope) = self.scope.upgrade() {
+            scope.engine.push_scope(&scope, self.mode);
+        }
+    }
+}
+
+/// Jobs that run inside each other on one thread, at most: each costs stack.
+const MAX_INLINE: usize = 16;
 
 /// Work for the cleanup thread, and who sleeps until there is some.
 #[derive(Default)]
@@ -62,6 +79,13 @@ impl Drop for Sleeper<'_> {
 impl CleanupQueue {
     pub(crate) fn try_pop(&self) -> Option<Job> {
         self.inner.lock().jobs.pop_front()
+    }
+
+    /// A job to run inside a wait: closing is none, it would wait for the waiting hook.
+    fn try_pop_inline(&self) -> Option<Job> {
+        let mut inner = self.inner.lock();
+        let at = inner.jobs.iter().position(|job| !matches!(job, Job::Close))?;
+        inner.jobs.remove(at)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -108,12 +132,16 @@ impl CleanupQueue {
         }
     }
 
+    fn is_stopped(&self) -> bool {
+        self.inner.lock().stopped
+    }
+
     fn stop(&self) {
         self.inner.lock().stopped = true;
         self.ready.notify_all();
     }
 
-    fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.inner.lock().generation
     }
 }
@@ -125,6 +153,8 @@ thread_local! {
     static OWN: Cell<Option<usize>> = Cell::new(None);
     /// This is a timeline thread.
     static TIMELINE: Cell<bool> = Cell::new(false);
+    /// Jobs that run inside each other on this thread.
+    static INLINE: Cell<usize> = Cell::new(0);
 }
 
 /// The threads of one engine.
@@ -160,9 +190,30 @@ impl Engine {
             return;
         }
         let mut handle = self.threads.cleanup.lock();
-        if handle.is_none() {
+        // Once stopped, who closes runs what is left.
+        if handle.is_none() && !self.cleanup.is_stopped() {
             *handle = Some(self.spawn_cleanup(self.cleanup.generation()));
         }
+    }
+
+    /// Has the cleanup thread go on with a scope; once, however often it is asked.
+    pub(crate) fn push_scope(self: &Arc<Self>, scope: &Arc<ScopeCell>, mode: Mode) {
+        if !self.closing.is_shut() && !scope.queued(mode).swap(true, Ordering::SeqCst) {
+            self.push_job(Job::Scope(scope.clone(), mode));
+        }
+    }
+
+    /// Runs one queued job inside a wait, unless there are too many inside each other already.
+    pub(crate) fn run_inline(self: &Arc<Self>) -> bool {
+        let depth = INLINE.try_with(Cell::get).unwrap_or(MAX_INLINE);
+        if depth >= MAX_INLINE {
+            return false;
+        }
+        let Some(job) = self.cleanup.try_pop_inline() else { return false };
+        INLINE.with(|inline| inline.set(depth + 1));
+        self.run_job(job);
+        INLINE.with(|inline| inline.set(depth));
+        true
     }
 
     /// True if there is a cleanup thread, which may be at something.
@@ -178,19 +229,10 @@ impl Engine {
             && let Some(job) = self.cleanup.try_pop()
         {
             count += 1;
-            let (scope, mode) = match &job {
-                Job::Hooks(scope) => (scope, Mode::Executions),
-                Job::Finish(scope) => (scope, Mode::Finish),
-                Job::DestroyKernel(_) | Job::Close => {
-                    self.run_job(job);
-                    continue;
-                }
-            };
-            let mut context = Context::from_waker(std::task::Waker::noop());
-            if scope.poll_run(mode, &mut context).is_pending() {
-                self.cleanup.push(job);
-            } else if mode == Mode::Finish {
-                self.keep_errors_of_abandoned(scope);
+            match job {
+                // A poll does not wait: what is not idle yet is closed by a later one.
+                Job::Close => self.close_abandoned(Some(Duration::ZERO)),
+                job => self.run_job(job),
             }
         }
         count
@@ -233,9 +275,13 @@ impl Engine {
     }
 
     /// The cleanup thread is stuck in a hook: it is detached, and another takes its place (L16).
-    pub(crate) fn replace_cleanup_thread(self: &Arc<Self>) {
+    pub(crate) fn replace_cleanup_thread(self: &Arc<Self>, stuck: u64) {
         let generation = {
             let mut inner = self.cleanup.inner.lock();
+            if inner.generation != stuck {
+                // It was replaced for another hook that it is inside of.
+                return;
+            }
             inner.generation += 1;
             inner.generation
         };
@@ -285,19 +331,40 @@ impl Engine {
         true
     }
 
+    /// Runs one job, without waiting for anything but a hook that blocks. A panic in it is an error like another.
     pub(crate) fn run_job(self: &Arc<Self>, job: Job) {
-        match job {
-            Job::Hooks(scope) => {
-                let run = std::future::poll_fn(|context| scope.poll_run(Mode::Executions, context));
-                self.block_on(run, None);
-            }
-            Job::Finish(scope) => {
-                let run = std::future::poll_fn(|context| scope.poll_run(Mode::Finish, context));
-                self.block_on(run, None);
-                self.keep_errors_of_abandoned(&scope);
-            }
+        let answer = catch_unwind(AssertUnwindSafe(|| match job {
+            Job::Scope(scope, mode) => self.go_on_with(&scope, mode),
             Job::DestroyKernel(kernel) => self.destroy_kernel(kernel),
-            Job::Close => self.close_abandoned(),
+            Job::Close => self.close_abandoned(None),
+        }));
+        if answer.is_err() {
+            tracing::error!(target: "tenure", "manager `{}`: a cleanup job panicked", self.label);
+        }
+    }
+
+    fn go_on_with(self: &Arc<Self>, scope: &Arc<ScopeCell>, mode: Mode) {
+        scope.queued(mode).store(false, Ordering::SeqCst);
+        let waker = Waker::from(Arc::new(JobWaker { scope: Arc::downgrade(scope), mode }));
+        if scope.poll_run(mode, &mut Context::from_waker(&waker)).is_pending() || mode == Mode::Executions {
+            return;
+        }
+        if scope.has_result() {
+            self.keep_errors_of_abandoned(scope);
+        } else {
+            // The role was taken away in a scope below; whoever has it now may know nothing of this one.
+            self.push_scope(scope, mode);
+        }
+    }
+
+    /// Gives the execution hooks of `scope` that are due to the cleanup thread.
+    pub(crate) fn push_hooks(self: &Arc<Self>, scope: &Arc<ScopeCell>) {
+        let due = {
+            let inner = scope.inner.lock();
+            !inner.batches.is_empty() && inner.runner.is_none()
+        };
+        if due {
+            self.push_scope(scope, Mode::Executions);
         }
     }
 
@@ -318,7 +385,7 @@ impl Engine {
                 return;
             }
         }
-        self.push_job(Job::Hooks(scope.clone()));
+        self.push_scope(scope, Mode::Executions);
     }
 
     /// Retires what has completed; hooks that are due go to the cleanup thread.
@@ -326,7 +393,7 @@ impl Engine {
         let mut due = Vec::new();
         let count = self.retire_completed(&mut due);
         for scope in due {
-            self.push_job(Job::Hooks(scope));
+            self.push_scope(&scope, Mode::Executions);
         }
         count
     }
@@ -340,7 +407,7 @@ impl Engine {
             if Arc::ptr_eq(&scope, mine) {
                 left = true;
             } else {
-                self.push_job(Job::Hooks(scope));
+                self.push_scope(&scope, Mode::Executions);
             }
         }
         left

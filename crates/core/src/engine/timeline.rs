@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::pool::Grant;
 use crate::engine::scopes::ScopeCell;
+use crate::engine::wait::wake_each;
 use crate::error::{BackendErrorKind, Error};
 use crate::event::{Event, EventKind};
 use crate::sync::Mutex;
@@ -220,9 +221,7 @@ impl Engine {
         }
         // Woken outside lock and gate: a waker is foreign code (L15).
         drop(pass);
-        for waker in wake {
-            waker.wake();
-        }
+        wake_each(wake);
         count
     }
 

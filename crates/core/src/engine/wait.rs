@@ -2,6 +2,7 @@
 //! waits where nobody else would (L15).
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -73,8 +74,7 @@ impl Engine {
             if deadline.is_some_and(|at| Instant::now() >= at) {
                 return None;
             }
-            if inline && let Some(job) = self.cleanup.try_pop() {
-                self.run_job(job);
+            if inline && self.run_inline() {
                 continue;
             }
             if self.options.threads {
@@ -104,4 +104,13 @@ impl Engine {
 /// The moment `after` from now; `None` where that is beyond what the clock can say.
 pub(crate) fn deadline_after(after: Duration) -> Option<Instant> {
     Instant::now().checked_add(after)
+}
+
+/// Wakes everybody. A waker is foreign code: one that panics keeps no other asleep. The caller holds no lock (L15).
+pub(crate) fn wake_each(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
+            tracing::error!(target: "tenure", "a waker panicked");
+        }
+    }
 }
