@@ -411,6 +411,9 @@ impl Manager {
 
     /// Tells that the device is lost, where an engine that shares the device knows it first (L23).
     pub fn notify_lost(&self, message: &str) {
+        if self.engine().is_foreign_process() {
+            return;
+        }
         let cause = BackendError::new(BackendErrorKind::DeviceLost, "notify_lost", message);
         self.engine().note_backend_error(&cause);
         self.engine().loss_noticed();

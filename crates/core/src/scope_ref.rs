@@ -202,6 +202,7 @@ impl ScopeRef {
     pub fn replace(&self, name: impl Into<Arc<str>>) -> Result<ManagedSequence, Error> {
         let site = Location::caller();
         let name = name.into();
+        self.cell.engine.check_open()?;
         self.cell.check_admits()?;
         if let Ok(old) = self.cell.find_sequence(&name) {
             self.cell.destroy_sequence(&old, EndOfLife::Replaced(site));
@@ -224,6 +225,7 @@ impl ScopeRef {
     #[track_caller]
     pub fn destroy(&self, name: &str) -> Result<(), Error> {
         let site = Location::caller();
+        self.cell.engine.check_process()?;
         let sequence = self.cell.find_sequence(name)?;
         self.cell.destroy_sequence(&sequence, EndOfLife::Destroyed(site));
         Ok(())
@@ -242,6 +244,9 @@ impl ScopeRef {
     }
 
     fn clear_those(&self, site: Site, which: impl Fn(&SequenceCell) -> bool) -> usize {
+        if self.cell.engine.is_foreign_process() {
+            return 0;
+        }
         let sequences = self.cell.sequences(which);
         for sequence in &sequences {
             self.cell.destroy_sequence(sequence, EndOfLife::Destroyed(site));

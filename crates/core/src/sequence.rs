@@ -129,6 +129,7 @@ impl ManagedSequence {
     /// [`Error::Busy`] while running, [`Error::Stale`].
     pub fn reset(&self) -> Result<(), Error> {
         let cell = self.cell();
+        cell.engine().check_process()?;
         let (recording, native) = {
             let mut inner = cell.inner.lock();
             cell.check(&inner)?;

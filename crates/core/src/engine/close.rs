@@ -287,6 +287,7 @@ impl Engine {
             self.retire_and_queue_hooks();
             let targets = self.next_targets();
             if targets.is_empty() {
+                self.settle_retirement();
                 return true;
             }
             let left = match deadline {

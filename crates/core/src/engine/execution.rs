@@ -172,15 +172,13 @@ impl ExecutionCell {
 }
 
 impl Engine {
-    /// Publishes the end of an execution: result first, hooks later (L7).
-    pub(crate) fn retire_execution(
+    /// Takes back what an execution had: its native recording, its result. None for one that was withdrawn.
+    pub(crate) fn collect_execution(
         self: &Arc<Self>,
-        execution: &Arc<ExecutionCell>,
-        wake: &mut Vec<Waker>,
-        due: &mut Vec<Arc<ScopeCell>>,
-    ) {
+        execution: &ExecutionCell,
+    ) -> Option<Result<(), Error>> {
         // A submission that failed while the device was lost has none: it was withdrawn and is no execution.
-        let Some(mut native) = execution.native.lock().take() else { return };
+        let mut native = execution.native.lock().take()?;
         let sequence = &execution.sequence;
         let result = match self.lost_error() {
             Some(lost) => Err(lost),
@@ -202,6 +200,17 @@ impl Engine {
             execution: execution.number,
             ok: result.is_ok(),
         });
+        Some(result)
+    }
+
+    /// Publishes the end of an execution: result first, hooks later (L7).
+    pub(crate) fn publish_execution(
+        self: &Arc<Self>,
+        execution: &Arc<ExecutionCell>,
+        result: Result<(), Error>,
+        wake: &mut Vec<Waker>,
+        due: &mut Vec<Arc<ScopeCell>>,
+    ) {
         execution.complete(result, wake);
         if execution.scope().execution_retired(execution, wake) {
             due.push(execution.scope().clone());

@@ -30,6 +30,7 @@ pub(crate) mod threads;
 pub(crate) mod timeline;
 pub(crate) mod wait;
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -65,7 +66,7 @@ pub(crate) struct Options {
 
 pub(crate) struct Engine {
     pub label: Arc<str>,
-    pub driver: Box<dyn Driver>,
+    pub driver: ManuallyDrop<Box<dyn Driver>>,
     pub info: BackendInfo,
     pub capabilities: Capabilities,
     pub options: Options,
@@ -117,7 +118,7 @@ impl Engine {
             pool_changed: Condvar::new(),
             queues: (0..capabilities.queues).map(|queue| Queue::new(QueueId(queue))).collect(),
             submitting: Mutex::new(vec![0; capabilities.queues as usize].into()),
-            driver,
+            driver: ManuallyDrop::new(driver),
             info,
             capabilities,
             options: Options {
@@ -295,5 +296,16 @@ impl Engine {
             Some(execution) => execution.poll_unseen(waker),
             None => true,
         }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.is_foreign_process() {
+            // The device and the threads of the driver are the parent process's.
+            return;
+        }
+        // SAFETY: dropped here only, and not used afterwards: the engine itself is being dropped.
+        unsafe { ManuallyDrop::drop(&mut self.driver) }
     }
 }

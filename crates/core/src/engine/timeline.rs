@@ -148,6 +148,13 @@ impl Engine {
         })
     }
 
+    /// Waits until passes that are under way have published what they took.
+    pub(crate) fn settle_retirement(&self) {
+        for queue in &self.queues {
+            drop(queue.retiring.lock());
+        }
+    }
+
     /// Whether the device has completed and core has retired this point.
     pub(crate) fn is_retired(&self, point: TimelinePoint) -> bool {
         self.queue(point.queue).is_retired(point)
@@ -206,13 +213,18 @@ impl Engine {
                 let memory = std::mem::replace(&mut state.pending, later.unwrap_or_default());
                 (executions, memory)
             };
-            for execution in executions {
-                count += 1;
-                self.retire_execution(&execution, &mut wake, due);
-                free.push(execution);
-            }
+            let results: SmallVec<[_; 4]> =
+                executions.iter().map(|execution| self.collect_execution(execution)).collect();
+            // Before anybody learns of the results: who then looks at the figures, or trims, finds it all.
             for deferred in memory.into_values().flatten() {
                 self.defer(deferred);
+            }
+            for (execution, result) in executions.into_iter().zip(results) {
+                if let Some(result) = result {
+                    count += 1;
+                    self.publish_execution(&execution, result, &mut wake, due);
+                }
+                free.push(execution);
             }
         }
         drop(free);
