@@ -11,7 +11,7 @@ use tenure_core::backend::{
 use tenure_core::{BackendError, KernelSource};
 use typed_builder::TypedBuilder;
 
-use crate::buffer::HostBlock;
+use crate::buffer::{HostBlock, Used};
 use crate::copy::Copier;
 use crate::kernel::{HostKernelObject, compile};
 use crate::scope::HostScope;
@@ -27,18 +27,26 @@ pub struct HostOptions {
     /// Most bytes in blocks at a time; more is out of memory. Default: what the system gives.
     #[builder(default, setter(strip_option))]
     pub(crate) memory_limit: Option<u64>,
-    /// Largest block, in bytes.
+    /// Largest block, in bytes; more is out of memory.
     #[builder(default = 1 << 40)]
-    max_block_bytes: u64,
+    pub(crate) max_block_bytes: u64,
     /// Largest range of one kernel binding, in bytes.
     #[builder(default = 1 << 40)]
     max_binding_bytes: u64,
-    /// Most blocks at a time.
+    /// Most blocks at a time; more is out of memory.
     #[builder(default = 1 << 32)]
-    max_blocks: u64,
+    pub(crate) max_blocks: u64,
     /// Alignment of blocks and of ranges inside them, in bytes; a power of two of at least 16.
     #[builder(default = 256)]
     pub(crate) alignment: u64,
+    /// Whether core may cut blocks into ranges. Off, each tensor has a block of its own, as on APIs that track
+    /// usage per whole buffer.
+    #[builder(default = true)]
+    sub_allocation: bool,
+    /// Whether recordings can be submitted again unchanged (L9). Off, core encodes each submission anew, as on
+    /// APIs that cannot repeat one.
+    #[builder(default = true)]
+    reusable_recordings: bool,
 }
 
 impl Default for HostOptions {
@@ -52,8 +60,20 @@ pub(crate) struct Device {
     pub options: HostOptions,
     pub timelines: Arc<Timelines>,
     pub copier: Copier,
-    /// Bytes in blocks.
-    pub used: Mutex<u64>,
+    pub used: Mutex<Used>,
+}
+
+impl Device {
+    pub(crate) fn new(options: HostOptions) -> Self {
+        assert!(options.queues > 0, "a host backend has at least one queue");
+        assert!(
+            options.alignment.is_power_of_two() && options.alignment >= 16,
+            "the alignment is a power of two of at least 16, not {}",
+            options.alignment
+        );
+        let timelines = Timelines::new(options.queues);
+        Device { options, timelines, copier: Copier::default(), used: Mutex::default() }
+    }
 }
 
 /// The host as a device. See the crate's documentation.
@@ -72,20 +92,19 @@ impl HostBackend {
     /// # Panics
     /// If there are no queues or the alignment is no power of two of at least 16.
     pub fn with_options(options: HostOptions) -> Self {
-        assert!(options.queues > 0, "a host backend has at least one queue");
-        assert!(
-            options.alignment.is_power_of_two() && options.alignment >= 16,
-            "the alignment is a power of two of at least 16, not {}",
-            options.alignment
-        );
-        let timelines = Timelines::new(options.queues);
-        let device = Device { options, timelines, copier: Copier::default(), used: Mutex::new(0) };
-        HostBackend { device: Arc::new(device) }
+        HostBackend { device: Arc::new(Device::new(options)) }
     }
 
     /// Bytes that uploads, downloads and copies have copied so far. Fills and kernels do not count.
     pub fn copied_bytes(&self) -> u64 {
         self.device.copier.copied()
+    }
+}
+
+#[cfg(test)]
+impl HostBackend {
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
     }
 }
 
@@ -95,6 +114,8 @@ impl Default for HostBackend {
     }
 }
 
+/// Runs what was submitted and ends the workers, as shutting down does. From a kernel, whose worker cannot wait
+/// for itself, it only tells them to end.
 impl Drop for HostBackend {
     fn drop(&mut self) {
         self.device.timelines.stop();
@@ -125,8 +146,8 @@ impl Backend for HostBackend {
             max_binding_bytes: options.max_binding_bytes,
             max_blocks: options.max_blocks,
             alignment: options.alignment,
-            sub_allocation: true,
-            reusable_recordings: true,
+            sub_allocation: options.sub_allocation,
+            reusable_recordings: options.reusable_recordings,
             abandons_on_loss: false,
             loss_is_sticky: false,
             unified_memory: true,
@@ -169,6 +190,7 @@ impl Backend for HostBackend {
     }
 
     fn open_scope(&self, queue: QueueId, _label: &str) -> Result<HostScope, BackendError> {
+        assert!(queue.0 < self.device.options.queues, "there is no {queue}");
         Ok(HostScope::new(self.device.clone(), queue))
     }
 
@@ -194,7 +216,7 @@ impl Backend for HostBackend {
     }
 
     fn memory(&self) -> Result<DriverMemory, BackendError> {
-        Ok(DriverMemory { used: *self.device.used.lock(), budget: self.device.options.memory_limit })
+        Ok(DriverMemory { used: self.device.used.lock().bytes, budget: self.device.options.memory_limit })
     }
 
     fn trim(&self) -> Result<u64, BackendError> {
@@ -205,5 +227,71 @@ impl Backend for HostBackend {
     unsafe fn shutdown(&self) -> Result<(), BackendError> {
         self.device.timelines.stop();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::{Access, BackendErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn options_are_what_capabilities_say() {
+        let options = HostOptions::builder()
+            .queues(3)
+            .max_block_bytes(1 << 20)
+            .max_binding_bytes(1 << 19)
+            .max_blocks(7)
+            .alignment(64)
+            .sub_allocation(false)
+            .reusable_recordings(false)
+            .build();
+        let expected = Capabilities {
+            queues: 3,
+            max_block_bytes: 1 << 20,
+            max_binding_bytes: 1 << 19,
+            max_blocks: 7,
+            alignment: 64,
+            sub_allocation: false,
+            reusable_recordings: false,
+            abandons_on_loss: false,
+            loss_is_sticky: false,
+            unified_memory: true,
+        };
+        assert_eq!(HostBackend::with_options(options).capabilities(), expected);
+    }
+
+    #[test]
+    fn the_default_is_two_queues_and_no_limit() {
+        let backend = HostBackend::default();
+        let capabilities = backend.capabilities();
+        assert_eq!((capabilities.queues, capabilities.alignment), (2, 256));
+        assert!(capabilities.sub_allocation && capabilities.reusable_recordings);
+        assert_eq!(backend.memory().expect("host has figures"), DriverMemory { used: 0, budget: None });
+        let info = backend.info();
+        assert_eq!((info.name.as_str(), info.software), ("host", false));
+        assert!(info.device.starts_with("host CPU, "), "{}", info.device);
+    }
+
+    #[test]
+    #[should_panic(expected = "power of two of at least 16, not 24")]
+    fn an_alignment_that_is_none_is_refused() {
+        HostBackend::with_options(HostOptions::builder().alignment(24).build());
+    }
+
+    #[test]
+    #[should_panic(expected = "at least one queue")]
+    fn no_queue_is_refused() {
+        HostBackend::with_options(HostOptions::builder().queues(0).build());
+    }
+
+    #[test]
+    fn a_kernel_needs_the_host_form() {
+        let backend = HostBackend::new();
+        backend.compile(&KernelSource::new("here", &[Access::Read]).host(|_| ())).expect("it has one");
+        let error = backend.compile(&KernelSource::new("elsewhere", &[])).err().expect("it has none");
+        assert_eq!(error.kind, BackendErrorKind::Unsupported);
+        assert_eq!(&*error.message, "kernel `elsewhere` has no host closure; it has no form at all");
     }
 }

@@ -1,11 +1,9 @@
 //! Kernels: the host form of a source, and running it over bindings.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use tenure_core::kernel::{HostArguments, HostKernel, KernelForm};
 use tenure_core::{Access, BackendError, BackendErrorKind, KernelSource};
 
-use crate::error::{execution, panic_text};
+use crate::error::{caught, execution};
 use crate::ffi::Range;
 
 /// A compiled kernel: the closure, shared with the recordings that name it.
@@ -39,16 +37,7 @@ impl Dispatch {
     pub(crate) fn run(&self) -> Result<(), BackendError> {
         let bindings = self.bindings.iter().map(|(range, access)| range.bind(*access)).collect();
         let mut arguments = HostArguments::new(self.groups, &self.parameters, bindings);
-        let answer = catch_unwind(AssertUnwindSafe(|| self.kernel.run(&mut arguments)));
-        match answer {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(message)) => Err(execution(&self.label, &message)),
-            Err(panic) => {
-                let error = execution(&self.label, panic_text(&*panic));
-                // A payload's own destructor can panic; the queue goes on.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-                Err(error)
-            }
-        }
+        let answer = caught(|| self.kernel.run(&mut arguments));
+        answer.flatten().map_err(|message| execution(&self.label, &message))
     }
 }

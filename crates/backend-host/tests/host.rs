@@ -223,3 +223,69 @@ fn closing_waits_for_what_was_submitted() {
     manager.close().expect("not inside a hook");
     assert!(executions.iter().all(|execution| execution.wait().is_ok()));
 }
+
+#[test]
+fn a_download_has_what_the_tensor_held_at_its_turn() {
+    let manager = open(HostOptions::default());
+    let scope = manager.scope("s").expect("open");
+    let tensor = scope.tensor_from("data", &[1_u32, 2, 3]).expect("room");
+    let (read, download) = op::download(&tensor);
+    assert!(matches!(download.get(), Err(Error::NotReady { .. })));
+    scope.evaluate([read, op::fill(&tensor, 9)]).expect("submitted").wait().expect("it runs");
+    assert_eq!(download.get().expect("it ran"), [1, 2, 3]);
+    assert_eq!(tensor.read().expect("live"), [9; 3]);
+}
+
+#[test]
+fn a_download_after_a_failed_kernel_is_not_delivered() {
+    let manager = open(HostOptions::default());
+    let scope = manager.scope("s").expect("open");
+    let tensor = scope.tensor::<u32>(4).expect("room");
+    let fails = KernelSource::new("fails", &[]).host_fallible(|_| Err("no such mode".into()));
+    let fails = manager.kernel(&fails).expect("host form");
+    let (read, download) = op::download(&tensor);
+    let execution = scope.evaluate([op::dispatch(&fails).into(), read]).expect("submitted");
+    execution.wait().expect_err("the kernel fails");
+    assert!(matches!(download.get(), Err(Error::NotReady { .. })));
+}
+
+#[test]
+fn a_backend_may_leave_out_cut_blocks_and_repeated_recordings() {
+    let options = HostOptions::builder().sub_allocation(false).reusable_recordings(false).build();
+    let manager = open(options);
+    let (first, second) = (manager.tensor::<u32>(4).expect("room"), manager.tensor::<u32>(4).expect("room"));
+    assert_eq!(manager.memory().live.blocks, 2, "each tensor has a block of its own");
+    let add = KernelSource::new("add", &[Access::Read, Access::ReadWrite]).host(|arguments| {
+        let ([from], [to]) = arguments.slices::<u32, 1, 1>([0], [1]);
+        to.iter_mut().zip(from).for_each(|(to, from)| *to += *from);
+    });
+    let add = manager.kernel(&add).expect("host form");
+    let scope = manager.scope("s").expect("open");
+    let sequence = scope.sequence().expect("open");
+    sequence.record(op::fill(&first, 3)).expect("fits");
+    sequence.record(op::dispatch(&add).bind(&first).bind(&second)).expect("fits");
+    second.write(&[0; 4]).expect("live");
+    for evaluation in 1..=3 {
+        sequence.run().expect("it runs");
+        assert_eq!(second.read().expect("live"), [3 * evaluation; 4]);
+    }
+}
+
+#[test]
+fn bindings_that_are_only_read_may_overlap() {
+    let manager = open(HostOptions::default());
+    let scope = manager.scope("s").expect("open");
+    let data = scope.tensor_from("data", &[1_u32, 2, 3, 4]).expect("room");
+    let sum = scope.tensor::<u32>(3).expect("room");
+    let pairs = KernelSource::new("pairs", &[Access::Read, Access::Read, Access::Write]).host(|arguments| {
+        let ([left, right], [sum]) = arguments.slices::<u32, 2, 1>([0, 1], [2]);
+        for (at, sum) in sum.iter_mut().enumerate() {
+            *sum = left[at] + right[at];
+        }
+    });
+    let pairs = manager.kernel(&pairs).expect("host form");
+    let (left, right) = (data.view(0..3).expect("inside"), data.view(1..4).expect("inside"));
+    let dispatch = op::dispatch(&pairs).bind(&left).bind(&right).bind(&sum);
+    scope.evaluate([dispatch]).expect("submitted").wait().expect("it runs");
+    assert_eq!(sum.read().expect("live"), [3, 5, 7]);
+}

@@ -288,7 +288,7 @@ impl Error {
             Error::Backend(error) => Some(error),
             Error::DeviceLost { cause, .. } | Error::Execution { cause, .. } => Some(cause),
             Error::OutOfMemory(error) => Some(error.as_ref()),
-            Error::Cleanup(failure) => Some(failure.as_ref()),
+            Error::Cleanup(failure) => Some(&failure.primary),
             _ => None,
         }
     }

@@ -214,7 +214,6 @@ impl<T: Element> Tensor<T> {
     /// # Errors
     /// [`Error::OutOfRange`] if the range is not inside the tensor, [`Error::Stale`].
     pub fn view(&self, range: Range<u64>) -> Result<View<T>, Error> {
-        self.cell().check_live()?;
         self.whole().view(range)
     }
 
@@ -354,8 +353,9 @@ impl<T: Element> View<T> {
     /// A range of this view's elements.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// [`Error::OutOfRange`], [`Error::Stale`].
     pub fn view(&self, range: Range<u64>) -> Result<View<T>, Error> {
+        self.used.handle.cell.check_live()?;
         let length = self.len();
         if range.start > range.end || range.end > length {
             return Err(Error::OutOfRange {

@@ -148,9 +148,9 @@ fn assert_told(
     let told = result.as_ref().err().into_iter().chain(unheard).chain(&closed.errors);
     let texts: Vec<String> = told.clone().map(|error| format!("{error:?}")).collect();
     let named = told.into_iter().any(|error| match error {
-        Error::Cleanup(failure) => {
-            std::iter::once(&failure.primary).chain(&failure.others).any(|error| is_of_kind(&*error.source, kind))
-        }
+        Error::Cleanup(failure) => std::iter::once(&failure.primary)
+            .chain(&failure.others)
+            .any(|error| is_of_kind(&*error.source, kind)),
         error => is_of_kind(error, kind),
     });
     assert!(named, "{kind} in {call} was lost; told: {texts:?}");

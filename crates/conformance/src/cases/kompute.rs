@@ -271,7 +271,7 @@ fn copy_of_nothing(bed: &Bed) {
     let (_rig, scope) = open(bed);
     let [empty, other] = [scope.tensor::<u32>(0).unwrap(), scope.tensor::<u32>(0).unwrap()];
     let sequence = scope.sequence().unwrap();
-    assert!(matches!(sequence.record(op::copy(&empty, &three(&scope))), Err(Error::Length { .. })));
+    assert!(matches!(sequence.record(op::copy(&empty, three(&scope))), Err(Error::Length { .. })));
     sequence.record(op::copy(&empty, &other)).unwrap().run().unwrap();
 }
 

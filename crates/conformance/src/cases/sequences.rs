@@ -233,7 +233,7 @@ fn clear_destroys_both_kinds(bed: &Bed) {
 
 /// Without a handle and retired, an anonymous sequence is gone, and so is what it kept alive.
 fn anonymous_ones_go(bed: &Bed) {
-    let (rig, scope, _) = open(bed);
+    let (rig, scope, _tensor) = open(bed);
     for _ in 0..1000 {
         let tensor = rig.manager.tensor::<u8>(4096).unwrap();
         scope.evaluate([op::fill(&tensor, 1)]).unwrap().wait().unwrap();
@@ -283,7 +283,7 @@ fn destroyed_twice_is_ok(bed: &Bed) {
 
 /// A reset truly discards: what only the recording kept alive goes at once.
 fn reset_lets_go(bed: &Bed) {
-    let (rig, scope, _) = open(bed);
+    let (rig, scope, _tensor) = open(bed);
     let sequence = scope.named("s").unwrap();
     let held = rig.manager.tensor::<u8>(1 << 20).unwrap();
     sequence.record(op::fill(&held, 1)).unwrap().run().unwrap();

@@ -3,7 +3,7 @@
 //! The timeline thread asks here; the hook goes on elsewhere, the scope without it (L16).
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::engine::execution::ExecutionCell;
 use crate::engine::quarantine::Quarantine;
@@ -20,6 +20,8 @@ pub(crate) struct RunningHook {
     pub execution: Option<Arc<ExecutionCell>>,
     pub started: Instant,
     pub deadline: Instant,
+    /// The time that it was given.
+    pub after: Duration,
     /// The cleanup thread that runs it.
     pub generation: u64,
 }
@@ -44,7 +46,7 @@ impl ScopeCell {
         registration.count_run(hook.started.elapsed(), true);
         let late = Arc::new(Error::TimedOut {
             what: format!("hook `{}`", registration.label).into(),
-            after: hook.deadline.saturating_duration_since(hook.started),
+            after: hook.after,
         });
         let error =
             self.cleanup_error(CleanupErrorKind::TimedOut, registration, hook.execution.as_deref(), late);

@@ -113,8 +113,12 @@ impl Engine {
         let point = TimelinePoint { queue: queue.id, value: *last + 1 };
         let waits = pins.waits();
         // The native recording is filled in after the driver took it; who retires waits for this lock.
-        let execution =
-            Arc::new(ExecutionCell::new(point, admission.number, sequence.clone(), admission.hooks));
+        let execution = Arc::new(ExecutionCell::new(
+            point,
+            sequence.scope.next_number(),
+            sequence.clone(),
+            admission.hooks,
+        ));
         let mut slot = execution.native.lock();
         queue.announce(&execution);
         let submission = Submission { point, waits: waits.points(), label: &sequence.name };
@@ -131,6 +135,7 @@ impl Engine {
         }
         *last = point.value;
         queue.confirm(point);
+        sequence.scope.take_number(execution.number);
         pins.cover(point);
         drop(pins);
         *native = Native::InFlight(arena);

@@ -5,7 +5,7 @@
 //! so that any other waiter, or the cleanup thread, goes on with it (L18). The order of finishing is the order
 //! of the questions in [`ScopeCell::next`].
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::engine::ending::retire_bodies;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
@@ -16,9 +16,9 @@ use crate::engine::execution::ExecutionCell;
 use crate::engine::registration::{HookRun, Registration, RunEnd};
 use crate::engine::scopes::{Entry, Phase, ScopeCell, ScopeInner};
 use crate::engine::wait::wake_each;
-use crate::error::{CleanupFailure, EndOfLife, Error, SharedError};
+use crate::error::{EndOfLife, Error, SharedError};
 use crate::event::{EventKind, HookEnd};
-use crate::report::{CleanupError, CleanupErrorKind, Outcome, ScopeReport};
+use crate::report::{CleanupError, CleanupErrorKind, Outcome};
 use crate::sync::MutexGuard;
 
 /// How far finishing is.
@@ -27,19 +27,21 @@ pub(crate) struct FinishState {
     /// The scope's place on its parent's stack.
     pub entry: Option<u64>,
     /// The scope below that has to finish first.
-    child: Option<Arc<ScopeCell>>,
+    pub child: Option<Arc<ScopeCell>>,
     /// Hooks have deadlines: only the cleanup thread runs them, so that finish can return (L16).
     pub needs_cleanup_thread: bool,
-    requested: Option<Outcome>,
+    pub requested: Option<Outcome>,
     /// When waiting for executions ends.
     pub deadline: Option<Instant>,
-    timed_out: bool,
+    pub timed_out: bool,
+    /// Who waits for the result.
+    pub waiters: usize,
     /// Nobody waits for the result.
     pub unattended: bool,
-    released_tensors: u64,
-    released_bytes: u64,
+    pub released_tensors: u64,
+    pub released_bytes: u64,
     /// Bytes that the policy's trim gave back; none before the trim.
-    trimmed: Option<u64>,
+    pub trimmed: Option<u64>,
 }
 
 /// How much of the cleanup is wanted.
@@ -134,7 +136,7 @@ impl ScopeCell {
     }
 
     /// The outcome as it stands now.
-    fn outcome(&self, inner: &ScopeInner) -> Option<Outcome> {
+    pub(crate) fn outcome(&self, inner: &ScopeInner) -> Option<Outcome> {
         let requested = inner.finish.requested?;
         Some(if inner.loss_recorded {
             Outcome::DeviceLost
@@ -386,6 +388,7 @@ impl ScopeCell {
                 execution: execution.clone(),
                 started: Instant::now(),
                 deadline: at,
+                after: deadline.unwrap_or_default(),
                 generation: self.engine.cleanup.generation(),
             });
         }
@@ -499,118 +502,5 @@ impl ScopeCell {
             execution: execution.map(|execution| execution.number),
             source,
         }
-    }
-
-    /// Adds failed executions that nobody has looked at (L13).
-    fn report_failures(&self, inner: &mut ScopeInner, failures: &[Arc<ExecutionCell>]) {
-        for execution in failures {
-            if let Some(error) = execution.unseen_failure() {
-                // Made here: no user's destructor is in it.
-                let _surplus = inner.add_error(CleanupError {
-                    kind: CleanupErrorKind::Execution,
-                    hook: None,
-                    scope: self.label.clone(),
-                    sequence: Some(execution.sequence.name.clone()),
-                    execution: Some(execution.number),
-                    source: Arc::new(error),
-                });
-            }
-        }
-    }
-
-    /// A child that this scope finished: its errors are not lost.
-    fn child_finished(&self, result: Result<ScopeReport, Error>) {
-        let Err(Error::Cleanup(failure)) = result else { return };
-        let mut inner = self.inner.lock();
-        for error in std::iter::once(&failure.primary).chain(&failure.others) {
-            if error.kind == CleanupErrorKind::DeviceLost {
-                self.record_loss(&mut inner);
-            } else {
-                // A clone shares its source: dropping it runs no destructor.
-                let _surplus = inner.add_error(error.clone());
-            }
-        }
-        let shown = 1 + failure.others.len() as u64;
-        inner.error_count += failure.report.error_count.saturating_sub(shown);
-    }
-
-    fn release_tensors(self: &Arc<Self>, tensors: Vec<Arc<crate::engine::tensors::TensorCell>>) {
-        let mut count = 0;
-        let mut bytes = 0;
-        for tensor in &tensors {
-            if self.engine.end_local_tensor(tensor, self) {
-                count += 1;
-                bytes += tensor.bytes;
-            }
-        }
-        let mut inner = self.inner.lock();
-        inner.finish.released_tensors += count;
-        inner.finish.released_bytes += bytes;
-    }
-
-    /// The scope leaves its parent or the manager, its arena goes back, and the policy trims (L21).
-    fn let_go(self: &Arc<Self>) {
-        // Closing waits: the scope is no root any more, and not yet done with the driver.
-        let _pass = self.engine.gate.enter();
-        self.release_arena();
-        let last_root = self.engine.remove_scope(self);
-        let trimmed = self.engine.after_finish(last_root).bytes;
-        self.inner.lock().finish.trimmed = Some(trimmed);
-    }
-
-    /// The end: the report, and everybody who waits.
-    fn end(self: &Arc<Self>, mut inner: MutexGuard<'_, ScopeInner>) {
-        if self.engine.is_lost() {
-            self.record_loss(&mut inner);
-        }
-        let outcome = self.outcome(&inner).unwrap_or(Outcome::Completed);
-        let registrations = std::mem::take(&mut inner.registrations);
-        let report = ScopeReport {
-            scope: self.label.clone(),
-            outcome,
-            executions: inner.executions,
-            hooks: registrations.iter().map(|registration| registration.report()).collect(),
-            released_tensors: inner.finish.released_tensors,
-            released_bytes: inner.finish.released_bytes,
-            trimmed_bytes: inner.finish.trimmed.unwrap_or(0),
-            peak_bytes: inner.peak_bytes,
-            errors: inner.errors.clone(),
-            error_count: inner.error_count,
-            duration: self.opened.elapsed(),
-        };
-        let result = match inner.errors.split_first() {
-            None => Ok(report),
-            Some((primary, others)) => Err(Error::Cleanup(Arc::new(CleanupFailure {
-                primary: primary.clone(),
-                others: others.to_vec(),
-                report,
-            }))),
-        };
-        let late = inner.running > 0;
-        inner.phase = Phase::Finished(outcome);
-        inner.result = Some(result);
-        inner.runner = None;
-        if !late {
-            inner.execution_hooks.take();
-        }
-        let wakers = inner.take_wakers();
-        drop(inner);
-        // What hooks captured goes with their last run. Late executions still need theirs.
-        retire_bodies(
-            registrations.iter().filter(|registration| !late || registration.period != Period::Execution),
-        );
-        drop(registrations);
-        // A long chain of scopes must not be dropped by recursion.
-        let parent = self.parent.lock().take();
-        drop(parent);
-        self.engine.emit(Some(self), None, || EventKind::ScopeFinished(outcome));
-        wake_each(wakers);
-    }
-}
-
-/// Drops what hooks captured, after their last run and with no lock held. A destructor that panics stops no other.
-fn retire_bodies<'a>(registrations: impl Iterator<Item = &'a Arc<Registration>>) {
-    for registration in registrations {
-        let _ = catch_unwind(AssertUnwindSafe(|| registration.retire_body()));
     }
 }

@@ -32,6 +32,7 @@ impl FinishWait {
 
     /// Waits for a finish that has begun.
     pub(crate) fn begun(scope: Arc<ScopeCell>) -> Self {
+        scope.inner.lock().finish.waiters += 1;
         FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting }
     }
 
@@ -64,6 +65,7 @@ impl Future for FinishWait {
                 return Poll::Ready(Err(error));
             }
             self.stage = Stage::Waiting;
+            self.scope.inner.lock().finish.waiters += 1;
         }
         if !self.scope.engine.options.threads {
             self.scope.engine.retire_and_queue_hooks();
@@ -90,6 +92,12 @@ impl Drop for FinishWait {
     fn drop(&mut self) {
         if self.stage == Stage::Waiting && !self.scope.engine.is_foreign_process() && !self.scope.has_result()
         {
+            {
+                let mut inner = self.scope.inner.lock();
+                inner.finish.waiters -= 1;
+                // The last one who waited: what the rest fails with is the manager's to keep.
+                inner.finish.unattended |= inner.finish.waiters == 0;
+            }
             // L18: the rest goes to the cleanup thread.
             self.scope.engine.push_scope(&self.scope, Mode::Finish);
         }

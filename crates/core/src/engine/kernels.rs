@@ -1,13 +1,13 @@
 //! Compiled kernels: one entry a kernel, shared by handles and recordings, whose native kernel goes with the
 //! last of them or with the manager.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use slotmap::new_key_type;
 
 use crate::engine::Engine;
 use crate::engine::driver::NativeKernel;
+use crate::engine::quiet::quietly;
 use crate::engine::threads::Job;
 use crate::error::{BackendError, BackendErrorKind, Error, ResourceKind};
 use crate::kernel::{Access, KernelSource};
@@ -82,15 +82,15 @@ impl Engine {
         }
         // SAFETY: recordings own an entry until their last execution retired (L5), and entries are gone or
         // the manager has closed, after which nothing is submitted.
-        let answer = catch_unwind(AssertUnwindSafe(|| unsafe { self.driver.destroy_kernel(native) }));
+        let answer = quietly(|| unsafe { self.driver.destroy_kernel(native) });
         match answer {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
                 self.note_backend_error(&error);
                 self.record_teardown_error(Error::Backend(error));
             }
             // What the kernel captured panicked in its destructor.
-            Err(_) => self.record_teardown_error(Error::Backend(BackendError::new(
+            None => self.record_teardown_error(Error::Backend(BackendError::new(
                 BackendErrorKind::Driver,
                 "destroy_kernel",
                 "what the kernel captured panicked when it was dropped",

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::cleanup::{CleanupContext, CleanupHook, Hook, HookBody, HookClass, Period};
 use crate::engine::execution::ExecutionCell;
 use crate::engine::frames;
+use crate::engine::quiet::{discard, quietly};
 use crate::error::{BoxError, SharedError};
 use crate::report::{CleanupErrorKind, HookReport};
 use crate::sync::Mutex;
@@ -102,7 +103,10 @@ impl Registration {
     }
 }
 
-type Running = Pin<Box<dyn Future<Output = (Option<HookBody>, Result<(), BoxError>)> + Send>>;
+/// How a future's run ended: the hook, if it can run again, and its answer, or the panic.
+type Ended = (Option<HookBody>, std::thread::Result<Result<(), BoxError>>);
+
+type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// One run of one registration.
 pub(crate) struct HookRun {
@@ -142,7 +146,7 @@ impl HookRun {
             Err(panic) => {
                 let stage = std::mem::replace(&mut self.stage, Stage::Done);
                 // The destructor of what the hook captured can panic too.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(stage)));
+                quietly(|| drop(stage));
                 Poll::Ready(RunEnd::Panicked(Arc::new(PanicMessage::new(panic))))
             }
         }
@@ -163,7 +167,7 @@ impl HookRun {
                 }
                 Stage::Body(HookBody::Future(make)) => {
                     let future = make(self.context.clone());
-                    self.stage = Stage::Future(Box::pin(async move { (None, future.await) }));
+                    self.stage = Stage::Future(Box::pin(async move { (None, Ok(future.await)) }));
                 }
                 Stage::Body(HookBody::Custom(hook)) => {
                     self.stage = Stage::Future(Box::pin(run_custom(hook, self.context.clone())));
@@ -177,7 +181,10 @@ impl HookRun {
                         if let Some(body) = body {
                             self.registration.put_back(body);
                         }
-                        return Poll::Ready(result);
+                        return match result {
+                            Ok(result) => Poll::Ready(result),
+                            Err(panic) => std::panic::resume_unwind(panic),
+                        };
                     }
                 },
                 Stage::Done => unreachable!("a hook's run is polled after its end"),
@@ -186,11 +193,18 @@ impl HookRun {
     }
 }
 
-async fn run_custom(
-    mut hook: Box<dyn CleanupHook>,
-    context: CleanupContext,
-) -> (Option<HookBody>, Result<(), BoxError>) {
-    let result = hook.run(&context).await;
+/// Runs a hook of the user's own type. It survives its panics: the next execution runs it again (L11).
+async fn run_custom(mut hook: Box<dyn CleanupHook>, context: CleanupContext) -> Ended {
+    let result = {
+        let mut running = hook.run(&context);
+        std::future::poll_fn(move |context| {
+            match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(context))) {
+                Ok(poll) => poll.map(Ok),
+                Err(panic) => Poll::Ready(Err(panic)),
+            }
+        })
+        .await
+    };
     (Some(HookBody::Custom(hook)), result)
 }
 
@@ -217,7 +231,7 @@ impl PanicMessage {
                 Ok(text) => (*text).to_owned(),
                 Err(panic) => {
                     // A payload whose own destructor panics must not stop the next hook (L13).
-                    let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+                    discard(panic);
                     "a value that is no text".to_owned()
                 }
             },

@@ -81,8 +81,8 @@ pub(crate) struct ScopeInner {
     pub executions: u64,
     next_number: u64,
     pub batches: VecDeque<Batch>,
-    /// Executions that failed, until finish asks whether anybody saw it; bounded.
-    pub failures: Vec<Arc<ExecutionCell>>,
+    /// Executions that failed, with the number of errors before, until finish asks whether anybody saw it; bounded.
+    pub failures: Vec<(usize, Arc<ExecutionCell>)>,
     pub failed_executions: u64,
     pub loss_recorded: bool,
     pub errors: Vec<CleanupError>,
@@ -134,7 +134,6 @@ impl ExecutionHooks {
 
 /// What an admitted execution gets.
 pub(crate) struct Admission {
-    pub number: u64,
     pub hooks: Option<Arc<[Arc<Registration>]>>,
 }
 
@@ -431,9 +430,17 @@ impl ScopeCell {
         }
         inner.running += 1;
         inner.executions += 1;
-        // A number is used once, also if nothing is submitted: it is the execution's identity.
-        inner.next_number += 1;
-        Ok(Admission { number: inner.next_number, hooks: inner.execution_hooks.shared() })
+        Ok(Admission { hooks: inner.execution_hooks.shared() })
+    }
+
+    /// The number of the next execution. Taken once it was submitted; the caller holds `submitting`.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.inner.lock().next_number + 1
+    }
+
+    /// The execution of this number was submitted.
+    pub(crate) fn take_number(&self, number: u64) {
+        self.inner.lock().next_number = number;
     }
 
     /// Takes an admission back: nothing was submitted.
@@ -462,7 +469,8 @@ impl ScopeCell {
             if error.is_device_lost() {
                 self.record_loss(&mut inner);
             } else if inner.failures.len() < MAX_REPORTED_ERRORS {
-                inner.failures.push(execution.clone());
+                let position = inner.errors.len();
+                inner.failures.push((position, execution.clone()));
             }
         }
         if let Some(hooks) = &execution.hooks {

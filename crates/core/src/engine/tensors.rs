@@ -256,12 +256,22 @@ impl Engine {
 
     /// Ends a tensor's life. Twice is nothing (L2). Its memory goes back when the device has finished (L4).
     pub(crate) fn end_tensor(self: &Arc<Self>, cell: &Arc<TensorCell>, why: EndOfLife) {
+        self.end_tensor_if(cell, why, |_| true);
+    }
+
+    /// As [`Engine::end_tensor`], unless the owner is another than `ours` accepts. True if it ended now.
+    fn end_tensor_if(
+        self: &Arc<Self>,
+        cell: &Arc<TensorCell>,
+        why: EndOfLife,
+        ours: impl FnOnce(Option<&Arc<ScopeCell>>) -> bool,
+    ) -> bool {
         // Closing waits until the memory has arrived in the pool.
         let _pass = self.gate.enter();
         let (key, owner, idle) = {
             let mut state = cell.state.lock();
-            if matches!(state.life, Life::Ended(_)) {
-                return;
+            if matches!(state.life, Life::Ended(_)) || !ours(state.owner.as_ref()) {
+                return false;
             }
             state.life = Life::Ended(why);
             let idle = state.is_free();
@@ -284,6 +294,7 @@ impl Engine {
         if idle {
             self.give_up(cell, scope);
         }
+        true
     }
 
     /// Gives the memory of a tensor whose life has ended to its frontier, or to the scope's quarantine.
@@ -332,7 +343,8 @@ impl Engine {
     ) -> Result<(), Error> {
         cell.check_live()?;
         let _pass = self.enter().map_err(|error| cell.stale_if_closed(error))?;
-        let Some(from) = cell.owner() else { return Ok(()) };
+        // The manager's already, or ended just now.
+        let Some(from) = cell.owner() else { return cell.check_live() };
         let target = to(&from);
         if let Some(target) = &target {
             target.adopt_tensor(cell)?;
@@ -340,7 +352,8 @@ impl Engine {
         let moved = {
             let mut state = cell.state.lock();
             // The old scope may have finished, or another thread may have moved it, in between.
-            let ours = state.owner.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &from));
+            let ours = matches!(state.life, Life::Live)
+                && state.owner.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &from));
             if ours {
                 state.owner = target.clone();
             }
@@ -365,11 +378,9 @@ impl Engine {
 
     /// Ends a tensor as local to `scope`, unless it has moved elsewhere.
     pub(crate) fn end_local_tensor(self: &Arc<Self>, cell: &Arc<TensorCell>, scope: &Arc<ScopeCell>) -> bool {
-        let local = cell.owner().is_some_and(|owner| Arc::ptr_eq(&owner, scope));
-        if local {
-            self.end_tensor(cell, EndOfLife::ScopeFinished(scope.label.clone()));
-        }
-        local
+        // Decided and done under one lock: the tensor may be on its way elsewhere.
+        let why = EndOfLife::ScopeFinished(scope.label.clone());
+        self.end_tensor_if(cell, why, |owner| owner.is_some_and(|owner| Arc::ptr_eq(owner, scope)))
     }
 
     /// Copies from the host into a tensor's range of bytes, after everything that uses it.

@@ -4,7 +4,6 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::backend::QueueId;
 use crate::engine::driver::NativeKernel;
 use crate::engine::finish::Mode;
+use crate::engine::quiet::quietly;
 use crate::engine::registration::HookRun;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::wait::Parker;
@@ -38,7 +38,9 @@ struct JobWaker {
 
 impl Wake for JobWaker {
     fn wake(self: Arc<Self>) {
-        if let Some(scope) = self.scope.upgrade() {
+        if let Some(scope) = self.scope.upgrade()
+            && !(self.mode == Mode::Finish && scope.has_result())
+        {
             scope.engine.push_scope(&scope, self.mode);
         }
     }
@@ -333,12 +335,12 @@ impl Engine {
 
     /// Runs one job, without waiting for anything but a hook that blocks. A panic in it is an error like another.
     pub(crate) fn run_job(self: &Arc<Self>, job: Job) {
-        let answer = catch_unwind(AssertUnwindSafe(|| match job {
+        let answer = quietly(|| match job {
             Job::Scope(scope, mode) => self.go_on_with(&scope, mode),
             Job::DestroyKernel(kernel) => self.destroy_kernel(kernel),
             Job::Close => self.close_abandoned(None),
-        }));
-        if answer.is_err() {
+        });
+        if answer.is_none() {
             tracing::error!(target: "tenure", "manager `{}`: a cleanup job panicked", self.label);
         }
     }

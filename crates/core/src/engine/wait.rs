@@ -2,13 +2,13 @@
 //! waits where nobody else would (L15).
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
+use crate::engine::quiet::quietly;
 use crate::sync::{Condvar, Mutex};
 
 /// One thread's place to sleep.
@@ -109,7 +109,7 @@ pub(crate) fn deadline_after(after: Duration) -> Option<Instant> {
 /// Wakes everybody. A waker is foreign code: one that panics keeps no other asleep. The caller holds no lock (L15).
 pub(crate) fn wake_each(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
-        if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
+        if quietly(|| waker.wake()).is_none() {
             tracing::error!(target: "tenure", "a waker panicked");
         }
     }

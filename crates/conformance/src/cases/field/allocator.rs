@@ -14,7 +14,7 @@ use crate::case::{Case, FIRST, Requirement, SECOND};
 use crate::instrument::{CallKind, Limits};
 
 pub(super) const CASES: &[Case] = &[
-    case("field/c14_the_cache_goes_before_a_request_fails", &["L20", "L19"], c14_the_cache_goes_first),
+    case("field/c14_the_cache_goes_first", &["L20", "L19"], c14_the_cache_goes_first),
     case("field/c15_trim_in_every_step", &["L21", "L19"], c15_trim_in_every_step),
     case("field/c15_what_is_held_survives_trims", &["L21"], c15_what_is_held_survives_trims),
     case("field/c15_a_watermark_keeps_what_is_reused", &["L21"], c15_a_watermark_keeps_what_is_reused),

@@ -156,7 +156,6 @@ fn c25_d_a_tensor_outlives_its_manager(bed: &Bed) {
     let (tensor, probe) = weights(bed);
     assert!(probe.wait_shutdown(WATCHDOG));
     let calls = probe.calls(CallSet::ALL);
-    // The close publishes its end last of all: a read waits for that.
     assert_stale(tensor.read());
     assert_stale(tensor.write(&[0; 64]));
     assert_stale(tensor.view(0..1));

@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = &[
     case("field/c24_anonymous_sequences_stay_few", &["L8", "L19"], c24_anonymous_sequences_stay_few),
     case("field/c24_dropped_tensors_stay_few", &["L2", "L19"], c24_dropped_tensors_stay_few),
     case("field/c24_a_wait_for_all_is_for_all", &["L8", "L11", "L18"], c24_a_wait_for_all_is_for_all),
-    case("field/c24_a_later_wait_holds_no_earlier_work", &["L5", "L18"], c24_a_later_wait_holds_nothing),
+    case("field/c24_a_later_wait_holds_nothing", &["L5", "L18"], c24_a_later_wait_holds_nothing),
     case("field/c29_recorded_and_dropped", &["L5", "L8", "L9", "L11"], c29_recorded_and_dropped),
     case("field/c29_recorded_and_finished", &["L5", "L11"], c29_recorded_and_finished),
     case("field/c29_uploaded_and_dropped", &["L2", "L19"], c29_uploaded_and_dropped),

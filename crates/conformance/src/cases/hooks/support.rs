@@ -17,7 +17,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tenure_core::{
     BoxError, CleanupContext, CleanupError, CleanupFailure, CleanupHook, Error, Execution, Hook, HookClass,
-    Manager, ManagerOptions, Outcome, Period, ScopeRef, ScopeReport, Tensor, TrimPolicy, hook, op,
+    HookId, Manager, ManagerOptions, Outcome, Period, ScopeRef, ScopeReport, Tensor, TrimPolicy, hook, op,
 };
 
 use crate::bed::Bed;
@@ -40,11 +40,7 @@ pub(in crate::cases) const SOON: Duration = Duration::from_millis(20);
 pub(in crate::cases) const DRIVER_WORK: CallSet = CallSet::ALL.without(CallSet::of(&[CallKind::Interrupt]));
 
 /// A row of the table.
-pub(in crate::cases) const fn case(
-    id: &'static str,
-    rules: &'static [&'static str],
-    run: fn(&Bed),
-) -> Case {
+pub(in crate::cases) const fn case(id: &'static str, rules: &'static [&'static str], run: fn(&Bed)) -> Case {
     Case { id, rules, requires: &[], run }
 }
 
@@ -412,6 +408,11 @@ pub(in crate::cases) fn fill(scope: &ScopeRef, tensor: &Tensor<u32>, value: u32)
 #[track_caller]
 pub(in crate::cases) fn work(scope: &ScopeRef) -> Execution {
     fill(scope, &scope.tensor::<u32>(64).unwrap(), 1)
+}
+
+/// Registers a hook; the refused hook is dropped.
+pub(in crate::cases) fn register(scope: &ScopeRef, hook: Hook) -> Result<HookId, Error> {
+    Ok(scope.register(hook)?)
 }
 
 /// The failure that finishing gave.
