@@ -289,6 +289,7 @@ impl Error {
             Error::DeviceLost { cause, .. } | Error::Execution { cause, .. } => Some(cause),
             Error::OutOfMemory(error) => Some(error.as_ref()),
             Error::Cleanup(failure) => Some(&failure.primary),
+            Error::AfterFinish(error) => Some(error),
             _ => None,
         }
     }

@@ -16,6 +16,9 @@ use crate::kernel::{Access, Kernel};
 use crate::sync::Mutex;
 use crate::tensor::{Element, TensorUse, View};
 
+/// The largest pattern that a backend is asked to fill with.
+pub const MAX_PATTERN_BYTES: usize = 64;
+
 /// One operation in native terms. What it names is alive, in range and free of overlapping writes.
 pub enum Operation<'a, B: Backend> {
     /// Host to device. The bytes are read when the operation is recorded or any time until it is reset.
@@ -43,7 +46,7 @@ pub enum Operation<'a, B: Backend> {
     Fill {
         /// Where to.
         target: BlockRange<'a, B>,
-        /// One element, 1 to 64 bytes.
+        /// One element, 1 to [`MAX_PATTERN_BYTES`] bytes.
         pattern: &'a [u8],
     },
     /// Runs a kernel.
@@ -197,10 +200,16 @@ pub fn copy<T: Element>(source: impl Into<View<T>>, target: impl Into<View<T>>) 
     Op { kind: OpKind::Copy { source: source.into().into_use(), target: target.into().into_use() } }
 }
 
-/// Sets every element of a tensor or view to `value`.
+/// Sets every element of a tensor or view to `value`. An element of more than [`MAX_PATTERN_BYTES`] bytes is repeated
+/// on the host and uploaded.
 pub fn fill<T: Element>(target: impl Into<View<T>>, value: T) -> Op {
-    let pattern = SmallVec::from_slice(bytemuck::bytes_of(&value));
-    Op { kind: OpKind::Fill { target: target.into().into_use(), pattern } }
+    let target = target.into().into_use();
+    let pattern = bytemuck::bytes_of(&value);
+    if pattern.len() > MAX_PATTERN_BYTES {
+        let elements = (target.range.end - target.range.start) as usize / pattern.len();
+        return Op { kind: OpKind::Write { target, bytes: pattern.repeat(elements).into() } };
+    }
+    Op { kind: OpKind::Fill { target, pattern: SmallVec::from_slice(pattern) } }
 }
 
 /// Runs a kernel: add its bindings in order with [`Dispatch::bind`], then hand it to `record`.

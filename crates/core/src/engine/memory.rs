@@ -4,8 +4,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::backend::BlockRequest;
-use crate::engine::pool::{Grant, NoRoom};
+use crate::engine::pool::{Fit, Grant, NoRoom};
+use crate::engine::room::{Outlook, Shortage};
 use crate::engine::{Engine, frames};
 use crate::error::{BackendError, BackendErrorKind, Error, OutOfMemory, SharedError};
 use crate::event::EventKind;
@@ -22,6 +25,18 @@ enum Refusal {
     Failed(Error),
 }
 
+impl Refusal {
+    /// What was short; none for an error that room would not change.
+    fn shortage(&self) -> Option<Shortage> {
+        match self {
+            Refusal::NoRoom(NoRoom::Budget) => Some(Shortage::Budget),
+            Refusal::NoRoom(NoRoom::Blocks) => Some(Shortage::Blocks),
+            Refusal::Driver(_) => Some(Shortage::Driver),
+            Refusal::Failed(_) => None,
+        }
+    }
+}
+
 impl Engine {
     /// Memory for a tensor of `bytes`; none for an empty one (L22).
     pub(crate) fn acquire(self: &Arc<Self>, label: &Arc<str>, bytes: u64) -> Result<Option<Grant>, Error> {
@@ -36,31 +51,28 @@ impl Engine {
                 which: "largest block",
             });
         }
-        match self.attempt(label, bytes) {
-            Ok(grant) => return Ok(Some(grant)),
-            Err(Refusal::Failed(error)) => return Err(self.count_failure(error)),
-            Err(Refusal::NoRoom(_) | Refusal::Driver(_)) => {}
-        }
-        self.pool.lock().counters.retries += 1;
-        self.retire_and_queue_hooks();
-        self.wait_for_leaving();
-        if let Some(grant) = self.pool.lock().take_cached(bytes) {
-            return Ok(Some(grant));
-        }
-        self.wait_for_retired(bytes);
-        self.trim_to(0);
-        let mut callback = None;
-        let mut answer = self.attempt(label, bytes);
-        if let Err(Refusal::NoRoom(_) | Refusal::Driver(_)) = &answer
-            && let Some(asked) = self.ask_for_memory(label, bytes)
-        {
-            callback = asked.err();
-            answer = self.attempt(label, bytes);
-        }
-        let refusal = match answer {
+        let refusal = match self.attempt(label, bytes, Fit::Roomy) {
             Ok(grant) => return Ok(Some(grant)),
             Err(refusal) => refusal,
         };
+        if refusal.shortage().is_some() {
+            self.pool.lock().counters.retries += 1;
+        }
+        let mut refusal = match self.retry(label, bytes, refusal) {
+            Ok(grant) => return Ok(Some(grant)),
+            Err(refusal) => refusal,
+        };
+        let mut callback = None;
+        if refusal.shortage().is_some()
+            && let Some(asked) = self.ask_for_memory(label, bytes)
+        {
+            callback = asked.err();
+            // What it gave up is like anything else that was: in flight, or cached in its own sizes.
+            refusal = match self.retry(label, bytes, refusal) {
+                Ok(grant) => return Ok(Some(grant)),
+                Err(refusal) => refusal,
+            };
+        }
         Err(self.count_failure(match refusal {
             Refusal::Failed(error) => error,
             Refusal::NoRoom(NoRoom::Blocks) => {
@@ -71,12 +83,52 @@ impl Engine {
         }))
     }
 
+    /// Makes room and tries again; once for each kind of shortage, since room in the budget may leave the driver short.
+    fn retry(self: &Arc<Self>, label: &Arc<str>, bytes: u64, refusal: Refusal) -> Result<Grant, Refusal> {
+        let mut refusal = refusal;
+        let mut met = SmallVec::<[Shortage; 3]>::new();
+        while let Some(shortage) = refusal.shortage()
+            && !met.contains(&shortage)
+        {
+            met.push(shortage);
+            if let Some(grant) = self.make_room(shortage, bytes) {
+                return Ok(grant);
+            }
+            let fit = if shortage == Shortage::Driver { Fit::Exact } else { Fit::Roomy };
+            match self.attempt(label, bytes, fit) {
+                Ok(grant) => return Ok(grant),
+                Err(next) => refusal = next,
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Reclaims, waits as far as that would help, and trims (L20). A grant if one that fits came back.
+    fn make_room(self: &Arc<Self>, shortage: Shortage, bytes: u64) -> Option<Grant> {
+        loop {
+            self.retire_and_queue_hooks();
+            self.wait_for_leaving();
+            if let Some(grant) = self.pool.lock().take_cached(bytes) {
+                return Some(grant);
+            }
+            if self.is_lost() || self.outlook(shortage, bytes) == Outlook::Ask {
+                break;
+            }
+            let targets = self.next_targets();
+            if !targets.is_empty() {
+                self.wait_device(&targets, None);
+            }
+        }
+        self.trim_to(0);
+        None
+    }
+
     fn count_failure(&self, error: Error) -> Error {
         self.pool.lock().counters.failed_allocations += 1;
         error
     }
 
-    fn attempt(self: &Arc<Self>, label: &Arc<str>, bytes: u64) -> Result<Grant, Refusal> {
+    fn attempt(self: &Arc<Self>, label: &Arc<str>, bytes: u64, fit: Fit) -> Result<Grant, Refusal> {
         if let Some(lost) = self.lost_error() {
             return Err(Refusal::Failed(lost));
         }
@@ -85,7 +137,7 @@ impl Engine {
             if let Some(grant) = pool.take_cached(bytes) {
                 return Ok(grant);
             }
-            pool.plan_growth(bytes).map_err(Refusal::NoRoom)?
+            pool.plan_growth(bytes, fit).map_err(Refusal::NoRoom)?
         };
         // No lock while the driver works; the room is set aside already.
         match self.driver.allocate(&BlockRequest { bytes: growth.bytes, label }) {
@@ -114,44 +166,6 @@ impl Engine {
         }
     }
 
-    /// Waits for pending frees if they would make the request fit.
-    fn wait_for_retired(self: &Arc<Self>, bytes: u64) {
-        loop {
-            let (fits_now, fits_later) = {
-                let pool = self.pool.lock();
-                let Some(budget) = self.options.budget else {
-                    // Only the driver knows what fits: give it all that is pending.
-                    if pool.retired_bytes() == 0 {
-                        return;
-                    }
-                    drop(pool);
-                    if !self.wait_for_pending() {
-                        return;
-                    }
-                    continue;
-                };
-                let cached = pool.cached_bytes();
-                let held = pool.reserved().bytes - cached;
-                let needed = held.saturating_add(bytes);
-                (needed <= budget, needed.saturating_sub(pool.retired_bytes()) <= budget)
-            };
-            if fits_now || !fits_later || !self.wait_for_pending() {
-                return;
-            }
-        }
-    }
-
-    /// Waits until the next pending free happens; false if there is none.
-    fn wait_for_pending(self: &Arc<Self>) -> bool {
-        let targets = self.pending_memory_targets();
-        if targets.is_empty() || self.is_lost() {
-            return false;
-        }
-        self.wait_device(&targets, None);
-        self.retire_and_queue_hooks();
-        true
-    }
-
     /// Asks the user's callback, once and not from inside itself; none if there is nobody to ask.
     fn ask_for_memory(self: &Arc<Self>, label: &Arc<str>, bytes: u64) -> Option<Result<(), SharedError>> {
         let callback = self.on_out_of_memory.as_ref()?;
@@ -162,12 +176,7 @@ impl Engine {
         let answer = catch_unwind(AssertUnwindSafe(|| callback(&request)));
         drop(inside);
         match answer {
-            Ok(Ok(())) => {
-                // What it gave up is cached in its own sizes: the request needs the bytes.
-                self.retire_and_queue_hooks();
-                self.trim_to(0);
-                Some(Ok(()))
-            }
+            Ok(Ok(())) => Some(Ok(())),
             Ok(Err(error)) => Some(Err(error.into())),
             Err(panic) => {
                 self.pool.lock().counters.failed_allocations += 1;
@@ -262,7 +271,9 @@ impl Engine {
             TrimPolicy::EveryExecution => {
                 self.trim_to(0);
             }
-            TrimPolicy::Watermark { .. } => self.trim_to_watermark(),
+            TrimPolicy::Watermark { high, low } => {
+                self.trim_to_watermark(high, low);
+            }
             TrimPolicy::OnFinish | TrimPolicy::Never => {}
         }
     }
@@ -272,19 +283,16 @@ impl Engine {
         match self.options.trim {
             TrimPolicy::OnFinish if last_root => self.trim_to(0),
             TrimPolicy::EveryExecution => self.trim_to(0),
-            TrimPolicy::Watermark { .. } => {
-                self.trim_to_watermark();
-                TrimReport::default()
-            }
+            TrimPolicy::Watermark { high, low } => self.trim_to_watermark(high, low),
             TrimPolicy::OnFinish | TrimPolicy::Never => TrimReport::default(),
         }
     }
 
-    fn trim_to_watermark(&self) {
-        let TrimPolicy::Watermark { high, low } = self.options.trim else { return };
-        // Hysteresis: nothing happens between low and high.
-        if self.pool.lock().cached_bytes() > high {
-            self.trim_to(low);
+    /// Hysteresis: nothing happens between the two marks.
+    fn trim_to_watermark(&self, high: u64, low: u64) -> TrimReport {
+        if self.pool.lock().cached_bytes() <= high {
+            return TrimReport::default();
         }
+        self.trim_to(low)
     }
 }

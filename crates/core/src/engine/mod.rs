@@ -25,6 +25,7 @@ pub(crate) mod quarantine;
 pub(crate) mod quiet;
 pub(crate) mod recording;
 pub(crate) mod registration;
+mod room;
 pub(crate) mod scopes;
 pub(crate) mod sequences;
 pub(crate) mod tensors;
@@ -102,11 +103,17 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn open<B: Backend>(backend: B, options: ManagerOptions) -> Result<Arc<Engine>, Error> {
-        options.check()?;
+        if let Err(error) = options.check() {
+            // SAFETY: nothing was made from it, and it is dropped here.
+            if let Err(ending) = unsafe { backend.shutdown() } {
+                tracing::error!(target: "tenure", "manager `{}`: {ending}", options.label);
+            }
+            return Err(error);
+        }
         fork::watch();
         let driver: Box<dyn Driver> = Box::new(Typed(backend));
         let info = driver.info();
-        let capabilities = driver.capabilities();
+        let mut capabilities = driver.capabilities();
         assert!(
             capabilities.queues > 0
                 && capabilities.alignment.is_power_of_two()
@@ -114,6 +121,8 @@ impl Engine {
             "backend `{}` breaks the SPI's rules for capabilities: {capabilities:?}",
             info.name
         );
+        // Blocks are whole units of alignment: what is above the last of them serves nobody.
+        capabilities.max_block_bytes -= capabilities.max_block_bytes % capabilities.alignment;
         Ok(Arc::new(Engine {
             label: options.label,
             pool: Mutex::new(Pool::new(&capabilities, options.budget)),

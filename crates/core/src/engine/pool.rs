@@ -35,6 +35,15 @@ pub(crate) struct Grant {
     slice: Option<Allocation>,
 }
 
+/// How large a new block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// With room for more or other requests, as far as the budget allows.
+    Roomy,
+    /// As large as the request, to the unit of alignment: for a driver that refused more.
+    Exact,
+}
+
 /// Room that was set aside for a block that the driver is being asked for.
 pub(crate) struct Growth {
     pub bytes: u64,
@@ -141,6 +150,14 @@ impl Pool {
         }
     }
 
+    pub(super) fn budget(&self) -> Option<u64> {
+        self.budget
+    }
+
+    pub(super) fn max_blocks(&self) -> u64 {
+        self.max_blocks
+    }
+
     /// Bytes that a request of `bytes` takes.
     fn rounded(&self, bytes: u64) -> u64 {
         let aligned = bytes.next_multiple_of(self.alignment);
@@ -148,7 +165,7 @@ impl Pool {
             return aligned;
         }
         let step = (aligned.next_power_of_two() / 2 / CLASSES_PER_OCTAVE).max(self.alignment);
-        aligned.next_multiple_of(step).min(self.max_block_bytes.max(aligned))
+        aligned.next_multiple_of(step).min(self.max_block_bytes)
     }
 
     fn is_small(&self, bytes: u64) -> bool {
@@ -228,8 +245,14 @@ impl Pool {
         self.leaving.blocks > 0
     }
 
+    /// What a trim would give back.
+    pub(super) fn unused(&self) -> Usage {
+        let cached = self.blocks.values().filter(|block| block.standing() == Standing::Cached);
+        cached.fold(Usage::default(), |sum, block| sum + Usage { bytes: block.bytes, blocks: 1 })
+    }
+
     /// Sets room aside for a new block that serves a request of `bytes`.
-    pub(crate) fn plan_growth(&mut self, bytes: u64) -> Result<Growth, NoRoom> {
+    pub(crate) fn plan_growth(&mut self, bytes: u64, fit: Fit) -> Result<Growth, NoRoom> {
         let reserved = self.reserved();
         if reserved.blocks >= self.max_blocks {
             return Err(NoRoom::Blocks);
@@ -237,22 +260,22 @@ impl Pool {
         let left = self.budget.map_or(u64::MAX, |budget| budget.saturating_sub(reserved.bytes));
         let exact = bytes.next_multiple_of(self.alignment);
         let page = self.is_small(bytes);
-        let size = if page {
-            // Near the budget a page shrinks, down to what is asked for.
-            let mut size = PAGE_BYTES;
-            while size > left && size / 2 >= exact {
-                size /= 2;
+        let size = match fit {
+            Fit::Exact => exact,
+            Fit::Roomy if page => {
+                // Near the budget a page shrinks, down to what is asked for.
+                let mut size = PAGE_BYTES;
+                while size > left && size / 2 >= exact {
+                    size /= 2;
+                }
+                size.max(exact)
             }
-            size.max(exact)
-        } else {
-            let rounded = self.rounded(bytes);
-            if rounded <= left { rounded } else { exact }
+            Fit::Roomy => Some(self.rounded(bytes)).filter(|rounded| *rounded <= left).unwrap_or(exact),
         };
         if size > left {
             return Err(NoRoom::Budget);
         }
         self.growing = self.growing + Usage { bytes: size, blocks: 1 };
-        self.peak_reserved = self.peak_reserved.max(self.reserved().bytes);
         Ok(Growth { bytes: size, page, grant: if page { exact } else { size } })
     }
 
@@ -260,11 +283,12 @@ impl Pool {
     pub(crate) fn commit(&mut self, growth: Growth, native: NativeBlock) -> Grant {
         self.growing = Usage { bytes: self.growing.bytes - growth.bytes, blocks: self.growing.blocks - 1 };
         self.cached = self.cached + Usage { bytes: growth.bytes, blocks: 1 };
+        self.peak_reserved = self.peak_reserved.max(self.reserved().bytes);
         self.counters.allocations += 1;
-        let units = u32::try_from(growth.bytes / self.alignment).ok();
         let page = growth.page.then(|| {
-            let units = units.expect("pages have few units");
-            Allocator::with_max_allocs(units, units + 1)
+            let units = u32::try_from(growth.bytes / self.alignment).expect("pages have few units");
+            // Its last node is never used, and a full page has one of no size beside those of its units.
+            Allocator::with_max_allocs(units, units + 2)
         });
         let key = self.blocks.insert(Block {
             native: Arc::new(native),
@@ -354,10 +378,6 @@ impl Pool {
         self.cached.bytes
     }
 
-    pub(crate) fn retired_bytes(&self) -> u64 {
-        self.retired.bytes
-    }
-
     pub(crate) fn report(&self) -> MemoryReport {
         let whole = self.whole.keys().next_back().copied().unwrap_or(0);
         let slice = self
@@ -417,7 +437,7 @@ mod tests {
         if let Some(grant) = pool.take_cached(bytes) {
             return Ok(grant);
         }
-        let growth = pool.plan_growth(bytes)?;
+        let growth = pool.plan_growth(bytes, Fit::Roomy)?;
         Ok(pool.commit(growth, NativeBlock::of_nothing()))
     }
 
@@ -467,11 +487,37 @@ mod tests {
     fn a_refused_growth_leaves_no_trace() {
         let mut pool = Pool::new(&capabilities(true), Some(MIB));
         let before = pool.report();
-        let growth = pool.plan_growth(MIB).unwrap();
+        let growth = pool.plan_growth(MIB, Fit::Roomy).unwrap();
         assert_eq!(pool.reserved().bytes, MIB, "set aside while the driver is asked");
         pool.rollback(&growth);
         let after = pool.report();
-        assert_eq!((after.reserved, after.cached), (before.reserved, before.cached));
+        assert_eq!(after, before);
+    }
+
+    #[test]
+    fn a_page_is_granted_to_its_last_unit() {
+        let mut pool = Pool::new(&Capabilities { max_blocks: 1, ..capabilities(true) }, None);
+        let grants: Vec<Grant> = std::iter::from_fn(|| acquire(&mut pool, 1).ok()).collect();
+        assert_eq!(grants.len() as u64, PAGE_BYTES / 256);
+        assert_eq!(pool.report().largest_free_bytes, 0);
+        for grant in grants {
+            release(&mut pool, grant);
+        }
+        assert_eq!(pool.report().largest_free_bytes, PAGE_BYTES);
+        trim(&mut pool, 0);
+    }
+
+    #[test]
+    fn an_exact_growth_is_of_the_size_asked_for() {
+        let mut pool = Pool::new(&capabilities(true), None);
+        for bytes in [1, 1000, SMALL_BYTES, 9 * MIB + 1] {
+            let growth = pool.plan_growth(bytes, Fit::Exact).unwrap();
+            assert_eq!(growth.bytes, bytes.next_multiple_of(256));
+            let grant = pool.commit(growth, NativeBlock::of_nothing());
+            assert_eq!(grant.bytes, bytes.next_multiple_of(256));
+            release(&mut pool, grant);
+        }
+        trim(&mut pool, 0);
     }
 
     #[derive(Clone, Debug)]

@@ -101,6 +101,14 @@ impl Uses {
     }
 }
 
+/// Bytes of a tensor; none if they do not fit 64 bits. An extent of 0 makes it empty, wherever it stands (L22).
+fn bytes_of(shape: &[u64], element_bytes: u64) -> Option<u64> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(element_bytes, |bytes, extent| bytes.checked_mul(*extent))
+}
+
 /// What to make a tensor of.
 pub(crate) struct TensorRequest {
     pub label: Arc<str>,
@@ -188,6 +196,11 @@ impl TensorCell {
         self.handle.get().map_or(0, Weak::strong_count)
     }
 
+    /// Bytes of the pool that it has.
+    pub(crate) fn granted_bytes(&self) -> u64 {
+        self.state.lock().grant.as_ref().map_or(0, |grant| grant.bytes)
+    }
+
     pub(crate) fn owner(&self) -> Option<Arc<ScopeCell>> {
         self.state.lock().owner.clone()
     }
@@ -204,15 +217,11 @@ impl Engine {
         if let Some(lost) = self.lost_error() {
             return Err(lost);
         }
-        let bytes = request
-            .shape
-            .iter()
-            .try_fold(request.element.bytes, |bytes, extent| bytes.checked_mul(*extent))
-            .ok_or_else(|| Error::SizeOverflow {
-                label: request.label.clone(),
-                shape: request.shape.to_vec(),
-                element_bytes: request.element.bytes,
-            })?;
+        let bytes = bytes_of(&request.shape, request.element.bytes).ok_or_else(|| Error::SizeOverflow {
+            label: request.label.clone(),
+            shape: request.shape.to_vec(),
+            element_bytes: request.element.bytes,
+        })?;
         if let Some(scope) = scope {
             scope.check_admits()?;
         }

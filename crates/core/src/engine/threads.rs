@@ -46,8 +46,10 @@ impl Wake for JobWaker {
     }
 }
 
-/// Jobs that run inside each other on one thread, at most: each costs stack.
+/// Jobs that run inside each other on one cleanup thread, at most: each costs stack. Then another thread serves.
 const MAX_INLINE: usize = 16;
+/// The same where there are no threads, and so nobody to hand over to.
+const MAX_INLINE_WITHOUT_THREADS: usize = 64;
 
 /// Work for the cleanup thread, and who sleeps until there is some.
 #[derive(Default)]
@@ -64,6 +66,13 @@ struct QueueInner {
     /// The cleanup thread with another number is detached.
     generation: u64,
     stopped: bool,
+}
+
+impl QueueInner {
+    /// Closing is no job to run inside a wait: it would wait for the waiting hook.
+    fn inline_job(&self) -> Option<usize> {
+        self.jobs.iter().position(|job| !matches!(job, Job::Close))
+    }
 }
 
 /// Keeps a parker among the sleepers.
@@ -83,11 +92,18 @@ impl CleanupQueue {
         self.inner.lock().jobs.pop_front()
     }
 
-    /// A job to run inside a wait: closing is none, it would wait for the waiting hook.
-    fn try_pop_inline(&self) -> Option<Job> {
+    /// A job to run inside a wait, unless this is the cleanup thread of an older `generation`.
+    fn try_pop_inline(&self, generation: Option<u64>) -> Option<Job> {
         let mut inner = self.inner.lock();
-        let at = inner.jobs.iter().position(|job| !matches!(job, Job::Close))?;
+        if generation.is_some_and(|generation| generation != inner.generation) {
+            return None;
+        }
+        let at = inner.inline_job()?;
         inner.jobs.remove(at)
+    }
+
+    fn has_inline_job(&self) -> bool {
+        self.inner.lock().inline_job().is_some()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -205,13 +221,27 @@ impl Engine {
         }
     }
 
-    /// Runs one queued job inside a wait, unless there are too many inside each other already.
+    /// True where a wait has to run queued cleanup work, since nobody else would: on the cleanup thread, and where
+    /// there are no threads (L15).
+    pub(crate) fn serves_cleanup_here(self: &Arc<Self>) -> bool {
+        !self.options.threads || self.on_cleanup_thread()
+    }
+
+    /// Runs one queued job inside a wait. Where too many run inside each other already, another cleanup thread serves
+    /// from now on: what this one waits for may be among them.
     pub(crate) fn run_inline(self: &Arc<Self>) -> bool {
-        let depth = INLINE.try_with(Cell::get).unwrap_or(MAX_INLINE);
-        if depth >= MAX_INLINE {
+        let generation = self.cleanup_generation_here();
+        let max = if self.options.threads { MAX_INLINE } else { MAX_INLINE_WITHOUT_THREADS };
+        let depth = INLINE.try_with(Cell::get).unwrap_or(max);
+        if depth >= max {
+            if let Some(generation) = generation
+                && self.cleanup.has_inline_job()
+            {
+                self.replace_cleanup_thread(generation);
+            }
             return false;
         }
-        let Some(job) = self.cleanup.try_pop_inline() else { return false };
+        let Some(job) = self.cleanup.try_pop_inline(generation) else { return false };
         INLINE.with(|inline| inline.set(depth + 1));
         self.run_job(job);
         INLINE.with(|inline| inline.set(depth));
@@ -268,15 +298,19 @@ impl Engine {
         })
     }
 
-    /// True on this engine's cleanup thread, unless a hook has outlived its deadline there.
+    /// True on this engine's cleanup thread, unless another has taken its place.
     pub(crate) fn on_cleanup_thread(self: &Arc<Self>) -> bool {
-        let here = CLEANUP.try_with(Cell::get).ok().flatten();
-        here.is_some_and(|(engine, generation)| {
-            engine == Arc::as_ptr(self).addr() && generation == self.cleanup.generation()
-        })
+        self.cleanup_generation_here() == Some(self.cleanup.generation())
     }
 
-    /// The cleanup thread is stuck in a hook: it is detached, and another takes its place (L16).
+    /// Which cleanup thread of this engine this is or was.
+    fn cleanup_generation_here(self: &Arc<Self>) -> Option<u64> {
+        let (engine, generation) = CLEANUP.try_with(Cell::get).ok().flatten()?;
+        (engine == Arc::as_ptr(self).addr()).then_some(generation)
+    }
+
+    /// The cleanup thread is stuck in a hook (L16), or in waits that may need what is queued (L15): it is detached, and
+    /// another takes its place.
     pub(crate) fn replace_cleanup_thread(self: &Arc<Self>, stuck: u64) {
         let generation = {
             let mut inner = self.cleanup.inner.lock();

@@ -17,7 +17,7 @@ use crate::engine::scopes::ScopeCell;
 use crate::engine::wait::wake_each;
 use crate::error::{BackendErrorKind, Error};
 use crate::event::{Event, EventKind};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 
 /// One queue. Lock order: `retiring` before `state`.
 pub(crate) struct Queue {
@@ -118,10 +118,23 @@ impl Queue {
         self.state.lock().retired >= point.value
     }
 
-    /// The first point that memory waits for, if there is one.
-    fn next_pending(&self) -> Option<TimelinePoint> {
-        let value = self.state.lock().pending.keys().next().copied()?;
-        Some(TimelinePoint { queue: self.id, value })
+    /// Keeps every thread from retiring what completes.
+    pub(super) fn hold_retirement(&self) -> MutexGuard<'_, ()> {
+        self.retiring.lock()
+    }
+
+    /// Bytes of the pool that are free once the device has finished with them.
+    pub(super) fn pending_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        let grants = state.pending.values().flatten().filter_map(|deferred| deferred.grant.as_ref());
+        grants.map(|grant| grant.bytes).sum()
+    }
+
+    /// What the driver has and has not finished.
+    pub(super) fn submitted(&self) -> Vec<Arc<ExecutionCell>> {
+        let state = self.state.lock();
+        let submitted = state.inflight.iter().filter(|execution| execution.point.value <= state.submitted);
+        submitted.cloned().collect()
     }
 }
 
@@ -133,11 +146,6 @@ impl Engine {
     /// The next point of each queue that retires something.
     pub(crate) fn next_targets(&self) -> SmallVec<[TimelinePoint; 4]> {
         self.queues.iter().filter_map(Queue::next_target).collect()
-    }
-
-    /// The next point of each queue that gives memory back.
-    pub(crate) fn pending_memory_targets(&self) -> SmallVec<[TimelinePoint; 4]> {
-        self.queues.iter().filter_map(Queue::next_pending).collect()
     }
 
     /// True if everything submitted has retired.

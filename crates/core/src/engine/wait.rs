@@ -65,8 +65,7 @@ impl Engine {
         let parker = Arc::new(Parker::default());
         let waker = Waker::from(parker.clone());
         let mut context = Context::from_waker(&waker);
-        let inline = !self.options.threads || self.on_cleanup_thread();
-        let _sleeper = inline.then(|| self.cleanup.sleeper(&parker));
+        let mut sleeper = None;
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return Some(output);
@@ -74,8 +73,14 @@ impl Engine {
             if deadline.is_some_and(|at| Instant::now() >= at) {
                 return None;
             }
-            if inline && self.run_inline() {
-                continue;
+            // Asked anew each turn: a hook that outlived its deadline meanwhile serves nobody any more (L16).
+            if self.serves_cleanup_here() {
+                sleeper.get_or_insert_with(|| self.cleanup.sleeper(&parker));
+                if self.run_inline() {
+                    continue;
+                }
+            } else {
+                sleeper = None;
             }
             if self.options.threads {
                 parker.park(deadline);

@@ -5,11 +5,13 @@
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
 
-use tenure_core::{BoxError, CleanupContext, HookClass, ManagedScope, Outcome, Period, hook, op};
+use tenure_core::{
+    BoxError, CleanupContext, Error, HookClass, ManagedScope, Outcome, Period, ScopeState, hook, op,
+};
 
 use super::support::{
-    Custom, Fault, OnDrop, Signal, WATCHDOG, Yield, assert_given_back, case, cleanup_failure, poll_once,
-    receive, work,
+    Custom, Fault, Latch, OnDrop, Signal, WATCHDOG, Yield, assert_given_back, case, cleanup_failure,
+    poll_once, receive, tell, work,
 };
 use crate::bed::{Bed, Rig};
 use crate::case::Case;
@@ -21,6 +23,7 @@ pub(super) const CASES: &[Case] = &[
     case("hooks/captures_of_a_hook_that_is_left_pending_stay", &["L18"], captures_of_a_pending_hook_stay),
     case("hooks/captured_tensors_are_given_back", &["L2", "L11", "L19"], captured_tensors_are_given_back),
     case("hooks/a_captured_value_closes_the_manager", &["L15", "L6"], a_captured_value_closes_the_manager),
+    case("hooks/a_captured_scope_is_finished_when_it_goes", &["L15", "L17"], a_captured_scope_is_finished),
 ];
 
 /// Registers a hook of each kind that captures a clone of the sentinel.
@@ -178,7 +181,7 @@ fn a_captured_value_closes_the_manager(bed: &Bed) {
         let value = OnDrop(move || {
             let report = owned.close();
             if let Some(sender) = sender.take() {
-                let _ = sender.send(report);
+                tell(&sender, report);
             }
         });
         let hook = hook::each("closes", move |_| {
@@ -197,4 +200,34 @@ fn a_captured_value_closes_the_manager(bed: &Bed) {
         assert!(report.is_clean(), "{report}");
         assert!(probe.is_shut_down());
     }
+}
+
+/// A hook captures the only handle of another scope: when the hook goes, that scope is abandoned, and its own hook
+/// runs, which finds everything at its service.
+fn a_captured_scope_is_finished(bed: &Bed) {
+    let Rig { manager, .. } = bed.open();
+    let (sender, seen) = mpsc::channel();
+    let latch = Latch::default();
+    let other = manager.scope("other").unwrap();
+    let wait = latch.clone();
+    let hook = hook::once("once", move |context| {
+        wait.wait();
+        let late = context.scope().tensor_from("late", &[4_u32; 64])?;
+        Ok(sender.send((context.outcome(), late.read()?))?)
+    });
+    other.register(hook).unwrap();
+    let state = tenure_core::ScopeRef::clone(&other);
+    let scope = manager.scope("s").unwrap();
+    let hook = hook::each("owner", move |_| {
+        let _ = &other;
+        Ok(())
+    });
+    scope.register(hook).unwrap();
+    scope.finish_blocking().unwrap();
+    assert_eq!(state.state(), ScopeState::Finishing, "nobody waits for it");
+    latch.open();
+    assert_eq!(receive(&seen), (Some(Outcome::Abandoned), vec![4; 64]));
+    let report = manager.close().unwrap();
+    assert_eq!((report.unfinished_scopes.len(), report.errors.len()), (0, 0));
+    assert!(matches!(state.tensor::<u32>(1), Err(Error::Closed { .. } | Error::ScopeFinished { .. })));
 }

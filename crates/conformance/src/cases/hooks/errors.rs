@@ -51,8 +51,8 @@ fn a_lone_error(bed: &Bed) {
     assert_eq!(order.seen(), ["fails", "fine"]);
 }
 
-/// An execution's hook, a child's, an adopted value's release, a scope hook, an async one and one after the release all
-/// fail: the errors come in run order, each with hook, scope, sequence, execution and source.
+/// An execution's hook, a child's, an adopted value's release, a scope hook, an async one and one after the release
+/// all fail: the errors come in run order, each with hook, scope, sequence, execution and source.
 fn errors_come_in_run_order(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let scope = manager.scope("outer").unwrap();
@@ -128,8 +128,8 @@ fn an_error_stops_nothing(bed: &Bed) {
     assert_works(&manager);
 }
 
-/// A failure on the device that nobody has looked at is told by finish, with its sequence and number; one that somebody
-/// has seen is not told again. Both make the scope `Failed`.
+/// A failure on the device that nobody has looked at is told by finish, with its sequence and number; one that
+/// somebody has seen is not told again. Both make the scope `Failed`.
 fn an_unseen_failed_execution(bed: &Bed) {
     let Rig { manager, probe } = bed.open();
     let scope = manager.scope("unseen").unwrap();
@@ -161,8 +161,8 @@ fn an_unseen_failed_execution(bed: &Bed) {
     assert_given_back(&manager);
 }
 
-/// An execution fails, then its hook: the failure on the device is the earlier one, and so the primary error. A second
-/// failure comes after the first one's hook.
+/// An execution fails, then its hook: the failure on the device is the earlier one, and so the primary error. A
+/// second failure comes after the first one's hook.
 fn a_failed_execution_comes_first(bed: &Bed) {
     let Rig { manager, probe } = bed.open();
     let scope = manager.scope("s").unwrap();
@@ -213,11 +213,13 @@ fn an_error_of_tenures_own(bed: &Bed) {
         other => panic!("{other:?}"),
     }
     let found = Error::Cleanup(failure);
-    assert!(matches!(found.find::<tenure_core::CleanupError>().unwrap().kind, CleanupErrorKind::Failed));
+    let known = found.find::<tenure_core::CleanupError>().expect("with all that is known of it");
+    assert_eq!((known.kind, known.hook.as_deref()), (CleanupErrorKind::Failed, Some("reads")));
+    assert!(matches!(found.find::<Error>(), Some(Error::Cleanup(_))), "outermost first");
 }
 
-/// The device is lost by a hook in the middle of the stack: the device hooks before it ran, those after it are skipped,
-/// host hooks and adopted values go on, and the loss is one error, before what it causes.
+/// The device is lost by a hook in the middle of the stack: the device hooks before it ran, those after it are
+/// skipped, host hooks and adopted values go on, and the loss is one error, before what it causes.
 fn a_loss_between_hooks(bed: &Bed) {
     let Rig { manager, probe } = bed.open();
     let order = Order::default();

@@ -1,18 +1,14 @@
-//! Async hooks and finishes that are awaited: who goes on when a future is dropped, or left alone (L18, L10, L13).
+//! Async hooks: one after the other, polled where the finish is polled, woken from anywhere (L10, L16, L18).
 //!
-//! Not here: managers without threads (`scopes/threadless.rs`).
+//! Not here: finishes that are dropped or left alone (`finishes.rs`), managers without threads
+//! (`scopes/threadless.rs`).
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::task::{Context, Poll, Wake, Waker};
 
-use tenure_core::{Error, Finish, ManagedScope, Manager, Outcome, ScopeState, hook, op};
+use tenure_core::{hook, op};
 
 use super::support::{
-    Latch, Order, Signal, Yield, all_errors, assert_given_back, case, cleanup_failure, culprits, fill,
-    number, poll_once, receive, work,
+    Latch, Order, Signal, Yield, assert_given_back, case, fill, number, poll_once, receive,
 };
 use crate::bed::{Bed, Rig};
 use crate::case::{Case, FIRST};
@@ -20,16 +16,6 @@ use crate::case::{Case, FIRST};
 pub(super) const CASES: &[Case] = &[
     case("hooks/async_hooks_run_one_at_a_time", &["L10", "L16"], async_hooks_run_one_at_a_time),
     case("hooks/hooks_run_where_finish_is_polled", &["L16", "L18"], hooks_run_where_finish_is_polled),
-    case("hooks/a_dropped_finish_goes_on_elsewhere", &["L18", "L11"], a_dropped_finish_goes_on),
-    case("hooks/a_finish_dropped_before_its_work_is_done", &["L18", "L11", "L4"], a_finish_dropped_early),
-    case("hooks/errors_after_a_dropped_finish_are_kept", &["L18", "L13"], errors_after_a_dropped_finish),
-    case("hooks/one_of_two_finishes_is_dropped", &["L18", "L10"], one_of_two_finishes_is_dropped),
-    case(
-        "hooks/one_of_two_finishes_is_never_polled_again",
-        &["L18", "L10"],
-        one_of_two_is_never_polled_again,
-    ),
-    case("hooks/a_finish_wakes_whoever_polled_it_last", &["L18"], a_finish_wakes_whoever_polled_last),
     case("hooks/a_hook_future_is_woken_from_any_thread", &["L18"], a_hook_future_is_woken_from_any_thread),
     case("hooks/an_async_hook_awaits_the_device", &["L16", "L18"], an_async_hook_awaits_the_device),
     case(
@@ -78,204 +64,6 @@ fn hooks_run_where_finish_is_polled(bed: &Bed) {
     assert_eq!([receive(&seen), receive(&seen)], [std::thread::current().id(), elsewhere]);
 }
 
-/// A scope with three hooks on its stack, the middle one async and pending until the signal, and one after the release.
-struct Half {
-    scope: ManagedScope,
-    order: Order,
-    signal: Signal,
-    /// Where the hooks ran.
-    threads: mpsc::Receiver<std::thread::ThreadId>,
-}
-
-fn half(manager: &Manager, fails: bool) -> Half {
-    let (order, signal) = (Order::default(), Signal::default());
-    let (sender, threads) = mpsc::channel();
-    let scope = manager.scope("s").unwrap();
-    let tell = sender.clone();
-    let last = hook::after_release("last", move |_| {
-        let _ = tell.send(std::thread::current().id());
-        Ok(())
-    });
-    scope.register(last).unwrap();
-    scope.register(if fails { order.failing("below") } else { order.once("below") }).unwrap();
-    let (noted, wait) = (order.clone(), signal.clone());
-    let hook = hook::future("waits", move |context| async move {
-        noted.note("waits begins");
-        wait.wait().await;
-        noted.note("waits ends");
-        assert!(context.outcome().is_some());
-        let _ = sender.send(std::thread::current().id());
-        Ok(())
-    });
-    scope.register(hook).unwrap();
-    scope.register(order.once("above")).unwrap();
-    Half { scope, order, signal, threads }
-}
-
-const WHOLE: [&str; 4] = ["above", "waits begins", "waits ends", "below"];
-
-/// Dropping a finish in the middle of an async hook moves that hook and the rest of the stack to the cleanup thread;
-/// nothing runs twice, and the outcome stays what was asked for.
-fn a_dropped_finish_goes_on(bed: &Bed) {
-    let Rig { manager, .. } = bed.open();
-    let Half { scope, order, signal, threads } = half(&manager, false);
-    let mut finish = scope.finish();
-    assert!(poll_once(&mut finish).is_pending());
-    drop(finish);
-    assert_eq!(order.seen(), WHOLE[..2]);
-    assert_eq!(scope.state(), ScopeState::Finishing);
-    signal.set();
-    let ran_on = [receive(&threads), receive(&threads)];
-    assert!(ran_on[0] == ran_on[1] && ran_on[0] != std::thread::current().id());
-    assert_eq!(order.seen(), WHOLE);
-    let state = tenure_core::ScopeRef::clone(&scope);
-    drop(scope);
-    assert!(manager.close().unwrap().is_clean());
-    assert_eq!(state.state(), ScopeState::Finished(Outcome::Completed));
-}
-
-/// A finish that is dropped while executions run: it has begun, and ends without anybody's help. So does one whose scope
-/// is dropped besides.
-fn a_finish_dropped_early(bed: &Bed) {
-    let Rig { manager, probe } = bed.open();
-    for drops_scope in [false, true] {
-        let Half { scope, order, signal, threads } = half(&manager, false);
-        scope.register(order.each("each")).unwrap();
-        signal.set();
-        probe.hold();
-        work(&scope);
-        let mut finish = scope.finish();
-        assert!(poll_once(&mut finish).is_pending());
-        drop(finish);
-        let mut scope = Some(scope);
-        if drops_scope {
-            drop(scope.take());
-        }
-        assert_eq!(order.seen().len(), 0);
-        probe.release_all();
-        receive(&threads);
-        receive(&threads);
-        assert_eq!(order.seen()[0], "each #1");
-        assert_eq!(order.seen()[1..], WHOLE);
-        drop(scope);
-    }
-    assert!(manager.close().unwrap().is_clean());
-}
-
-/// Errors of hooks that ran after the last finish was dropped have no reader: the manager keeps them, as it does those of
-/// a dropped scope.
-fn errors_after_a_dropped_finish(bed: &Bed) {
-    let Rig { manager, .. } = bed.open();
-    for drops_scope in [false, true] {
-        let Half { scope, order, signal, threads } = half(&manager, true);
-        let mut finish = scope.finish();
-        assert!(poll_once(&mut finish).is_pending());
-        drop(finish);
-        let mut scope = Some(scope);
-        if drops_scope {
-            drop(scope.take());
-        }
-        signal.set();
-        receive(&threads);
-        receive(&threads);
-        // The cleanup thread does one scope after the other: when this one's hook runs, the first one is over.
-        let (sender, next) = mpsc::channel();
-        let tells = manager.scope("next").unwrap();
-        tells.register(hook::once("tells", move |_| Ok(sender.send(())?))).unwrap();
-        drop(tells);
-        receive(&next);
-        let errors = manager.take_errors();
-        let [Error::Cleanup(failure)] = &errors[..] else { panic!("one failed scope, not {errors:?}") };
-        assert_eq!(culprits(all_errors(failure)), ["below"]);
-        assert_eq!(
-            (order.seen(), failure.report.outcome),
-            (WHOLE.map(str::to_owned).to_vec(), Outcome::Completed)
-        );
-        assert!(manager.take_errors().is_empty());
-        drop(scope);
-    }
-    assert!(manager.close().unwrap().is_clean());
-}
-
-/// Two finishes await the same scope and one is dropped in the middle, whichever: the other gets the result, and the
-/// manager keeps no error of it.
-fn one_of_two_finishes_is_dropped(bed: &Bed) {
-    let Rig { manager, .. } = bed.open();
-    for drops_first in [false, true] {
-        let Half { scope, order, signal, threads } = half(&manager, true);
-        let (mut first, mut second) = (scope.finish(), scope.finish());
-        assert!(poll_once(&mut first).is_pending());
-        assert!(poll_once(&mut second).is_pending());
-        let rest = if drops_first { keep(second, first) } else { keep(first, second) };
-        signal.set();
-        let failure = cleanup_failure(pollster::block_on(rest));
-        assert_eq!(culprits(all_errors(&failure)), ["below"]);
-        assert_eq!(order.seen(), WHOLE);
-        receive(&threads);
-        receive(&threads);
-    }
-    assert!(manager.take_errors().is_empty());
-    assert!(manager.close().unwrap().is_clean());
-}
-
-fn keep(kept: Finish, dropped: Finish) -> Finish {
-    drop(dropped);
-    kept
-}
-
-/// Of two finishes one has begun, is inside the async hook, and is never polled again, nor dropped: it holds the other
-/// one up in nothing.
-fn one_of_two_is_never_polled_again(bed: &Bed) {
-    let Rig { manager, .. } = bed.open();
-    let Half { scope, order, signal, .. } = half(&manager, false);
-    let mut idle = scope.finish();
-    assert!(poll_once(&mut idle).is_pending());
-    std::thread::scope(|threads| {
-        let blocking = threads.spawn(|| scope.finish_blocking());
-        let awaiting = threads.spawn(|| pollster::block_on(scope.finish()));
-        signal.set();
-        for finished in [blocking, awaiting] {
-            match finished.join().unwrap() {
-                Ok(report) => assert_eq!(report.outcome, Outcome::Completed),
-                // It came when the other was done.
-                Err(Error::ScopeFinished { .. }) => {}
-                Err(other) => panic!("{other}"),
-            }
-        }
-    });
-    assert_eq!(order.seen(), WHOLE);
-    assert!(matches!(poll_once(&mut idle), Poll::Ready(Ok(_))), "the result is there for it too");
-    drop((idle, scope));
-    assert_given_back(&manager);
-}
-
-/// A waker that counts.
-#[derive(Default)]
-struct Wakes(AtomicU64);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// A finish that moves from task to task wakes the task that polled it last, when its hook is woken.
-fn a_finish_wakes_whoever_polled_last(bed: &Bed) {
-    let Rig { manager, .. } = bed.open();
-    let Half { scope, order, signal, .. } = half(&manager, false);
-    let tasks = [Arc::new(Wakes::default()), Arc::new(Wakes::default())];
-    let mut finish = scope.finish();
-    for task in &tasks {
-        let waker = Waker::from(task.clone());
-        assert!(Pin::new(&mut finish).poll(&mut Context::from_waker(&waker)).is_pending());
-    }
-    signal.set();
-    assert!(tasks[1].0.load(Ordering::SeqCst) >= 1, "the last task was woken");
-    assert_eq!(order.seen(), WHOLE[..2], "waking runs no hook");
-    let report = pollster::block_on(finish).unwrap();
-    assert_eq!((order.seen().len(), report.hooks.len()), (4, 4));
-}
-
 /// A hook's future is woken by threads that know nothing of tenure, a hundred times.
 fn a_hook_future_is_woken_from_any_thread(bed: &Bed) {
     const WAKES: usize = 100;
@@ -294,11 +82,9 @@ fn a_hook_future_is_woken_from_any_thread(bed: &Bed) {
         });
         scope.register(hook).unwrap();
         std::thread::scope(|threads| {
-            let signals = &signals;
             threads.spawn(move || {
-                for (expected, signal) in signals.iter().enumerate() {
+                for (expected, signal) in signals.into_iter().enumerate() {
                     assert_eq!(receive(&reached), expected);
-                    let signal = signal.clone();
                     threads.spawn(move || signal.set());
                 }
             });
@@ -343,8 +129,8 @@ fn an_async_hook_awaits_the_device(bed: &Bed) {
     assert_given_back(&manager);
 }
 
-/// A custom execution hook that is pending keeps neither results nor other scopes back; the scope's next hooks wait for
-/// it.
+/// A custom execution hook that is pending keeps neither results nor other scopes back; the scope's next hooks wait
+/// for it.
 fn an_async_hook_of_an_execution(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let order = Order::default();

@@ -17,6 +17,11 @@ use crate::case::Case;
 pub(super) const CASES: &[Case] = &[
     case("hooks/a_hook_registers_hooks", &["L10", "L16"], a_hook_registers_hooks),
     case("hooks/every_kind_of_hook_registers", &["L10"], every_kind_of_hook_registers),
+    case(
+        "hooks/an_execution_hook_registers_while_the_scope_is_open",
+        &["L10", "L11"],
+        an_execution_hook_registers,
+    ),
     case("hooks/hooks_that_register_hooks_end", &["L10", "L11"], hooks_that_register_hooks_end),
     case("hooks/a_hook_evaluates", &["L16", "L11"], a_hook_evaluates),
     case("hooks/a_hook_evaluates_after_cancel", &["L16", "L11"], a_hook_evaluates_after_cancel),
@@ -29,8 +34,8 @@ pub(super) const CASES: &[Case] = &[
     case("hooks/a_hook_sees_what_it_runs_for", &["L11", "L16"], a_hook_sees_what_it_runs_for),
 ];
 
-/// Hooks that a hook registers go on top and run next, in reverse; execution hooks of its own apply to what it submits
-/// afterwards, `AfterRelease` hooks run in their turn, also when an `AfterRelease` hook registers.
+/// Hooks that a hook registers go on top and run next, in reverse; execution hooks of its own apply to what it
+/// submits afterwards, `AfterRelease` hooks run in their turn, also when an `AfterRelease` hook registers.
 fn a_hook_registers_hooks(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let order = Order::default();
@@ -38,8 +43,8 @@ fn a_hook_registers_hooks(bed: &Bed) {
     let noted = order.clone();
     let hook = hook::after_release("after", move |context| {
         noted.note("after");
-        context.scope().register(noted.after("after by after"))?;
-        context.scope().register(noted.once("once by after"))?;
+        context.register(noted.after("after by after"))?;
+        context.register(noted.once("once by after"))?;
         Ok(())
     });
     scope.register(hook).unwrap();
@@ -47,17 +52,17 @@ fn a_hook_registers_hooks(bed: &Bed) {
     let noted = order.clone();
     let hook = hook::once("registers", move |context| {
         noted.note("registers");
-        context.scope().register(noted.once("second"))?;
-        context.scope().register(noted.each("each"))?;
-        context.scope().register(noted.after("after by once"))?;
+        context.register(noted.once("second"))?;
+        context.register(noted.each("each"))?;
+        context.register(noted.after("after by once"))?;
         let nested = noted.clone();
         let first = hook::once("first", move |context| {
             nested.note("first");
-            context.scope().register(nested.once("next"))?;
+            context.register(nested.once("next"))?;
             work(&context.scope());
             Ok(())
         });
-        context.scope().register(first)?;
+        context.register(first)?;
         assert_eq!(noted.seen(), ["registers"], "registering runs nothing");
         Ok(())
     });
@@ -80,7 +85,8 @@ fn a_hook_registers_hooks(bed: &Bed) {
     assert!(report.hooks.iter().all(|row| row.runs == 1), "{report}");
 }
 
-/// An async hook, a custom one, the release of an adopted value and an execution hook of a finishing scope register too.
+/// An async hook, a custom one, the release of an adopted value and an execution hook of a finishing scope register
+/// too.
 fn every_kind_of_hook_registers(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let order = Order::default();
@@ -89,14 +95,14 @@ fn every_kind_of_hook_registers(bed: &Bed) {
     let hook = hook::future("async", move |context| async move {
         super::support::Yield::default().await;
         noted.note("async");
-        context.scope().register(noted.once("by async"))?;
+        context.register(noted.once("by async"))?;
         Ok(())
     });
     scope.register(hook).unwrap();
     let noted = order.clone();
     let custom = Custom::new("custom", Period::Scope, move |context: &tenure_core::CleanupContext| {
         noted.note("custom");
-        context.scope().register(noted.once("by custom"))?;
+        context.register(noted.once("by custom"))?;
         Ok(())
     });
     scope.register(hook::custom(custom)).unwrap();
@@ -113,7 +119,7 @@ fn every_kind_of_hook_registers(bed: &Bed) {
     let noted = order.clone();
     let hook = hook::each("each", move |context| {
         noted.note("each");
-        context.scope().register(noted.once("by each"))?;
+        context.register(noted.once("by each"))?;
         Ok(())
     });
     scope.register(hook).unwrap();
@@ -121,6 +127,32 @@ fn every_kind_of_hook_registers(bed: &Bed) {
     scope.finish_blocking().unwrap();
     let expected = ["each", "by each", "adopted", "by adopted", "custom", "by custom", "async", "by async"];
     assert_eq!(order.seen(), expected);
+}
+
+/// A hook that runs while its scope is open adds to the scope as anybody does.
+fn an_execution_hook_registers(bed: &Bed) {
+    let Rig { manager, .. } = bed.open();
+    let order = Order::default();
+    let scope = manager.scope("s").unwrap();
+    scope.register(order.once("old")).unwrap();
+    let noted = order.clone();
+    let (sender, ran) = mpsc::channel();
+    let hook = hook::each("registers", move |context| {
+        assert_eq!((context.outcome(), context.scope().state()), (None, ScopeState::Open));
+        context.register(noted.once("new"))?;
+        if number(context) == 1 {
+            context.register(noted.each("each"))?;
+        }
+        Ok(sender.send(number(context))?)
+    });
+    scope.register(hook).unwrap();
+    work(&scope);
+    assert_eq!((receive(&ran), order.seen().len()), (1, 0));
+    work(&scope);
+    assert_eq!((receive(&ran), order.seen()), (2, vec!["each #2".into()]));
+    let report = scope.finish_blocking().unwrap();
+    assert_eq!(order.seen(), ["each #2", "new", "new", "old"]);
+    assert_eq!(report.hooks.len(), 5);
 }
 
 /// A thousand hooks, each registered by the one before it, run in a loop and not in one another.
@@ -132,7 +164,7 @@ fn hooks_that_register_hooks_end(bed: &Bed) {
                 order.note(format!("{left}"));
             }
             if left > 0 {
-                context.scope().register(chain(left - 1, order.clone()))?;
+                context.register(chain(left - 1, order.clone()))?;
             }
             Ok(())
         })
@@ -147,8 +179,8 @@ fn hooks_that_register_hooks_end(bed: &Bed) {
     assert_eq!(report.hooks.len(), HOOKS as usize + 2);
 }
 
-/// A scope hook evaluates a named sequence that is older than it, makes new ones, reads results: what it submits counts,
-/// and has its hooks.
+/// A scope hook evaluates a named sequence that is older than it, makes new ones, reads results: what it submits
+/// counts, and has its hooks.
 fn a_hook_evaluates(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let order = Order::default();
@@ -253,8 +285,8 @@ fn a_hook_promotes(bed: &Bed) {
     assert_given_back(&manager);
 }
 
-/// A hook opens child scopes: one it finishes, one it drops, one it forgets, which is finished as the next entry. A root
-/// scope that it opens is its own business.
+/// A hook opens child scopes: one it finishes, one it drops, one it forgets, which is finished as the next entry. A
+/// root scope that it opens is its own business.
 fn a_hook_opens_scopes(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let order = Order::default();
@@ -366,8 +398,8 @@ fn a_hook_drops_its_own_scope(bed: &Bed) {
     assert_eq!(state.state(), ScopeState::Finished(Outcome::Abandoned));
 }
 
-/// The context tells scope, manager, outcome and execution; a scope hook has no execution, an execution hook of an open
-/// scope no outcome.
+/// The context tells scope, manager, outcome and execution; a scope hook has no execution, an execution hook of an
+/// open scope no outcome.
 fn a_hook_sees_what_it_runs_for(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let scope = manager.scope("s").unwrap();

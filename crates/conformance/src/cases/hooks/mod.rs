@@ -2,13 +2,19 @@
 //!
 //! Not here: the order among other entries of the stack (`stack/`), and how scopes end (`scopes/`).
 
+mod calls;
 mod captures;
 mod deadlines;
 mod errors;
+mod finishes;
 mod futures;
+mod gadgets;
 mod inside;
+mod late;
+mod locks;
 mod panics;
 mod periods;
+mod serving;
 pub(super) mod support;
 mod waiting;
 
@@ -22,8 +28,12 @@ const PARTS: &[&[Case]] = &[
     captures::CASES,
     inside::CASES,
     waiting::CASES,
+    serving::CASES,
     futures::CASES,
+    finishes::CASES,
     deadlines::CASES,
+    late::CASES,
+    locks::CASES,
 ];
 
 const COUNT: usize = count(PARTS);

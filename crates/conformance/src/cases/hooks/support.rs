@@ -1,9 +1,8 @@
-//! Helpers of the cases about scopes, hooks and the stack: rows of the table, hooks that note their runs, things to wait
-//! with, values whose drop is seen or panics, and the figures that a case ends with.
+//! Helpers of the cases about scopes, hooks and the stack: rows of the table, hooks that note their runs, and the
+//! figures that a case ends with.
 //!
-//! Not here: kernels (`kernels.rs`), and anything that only one part needs.
+//! Not here: things to wait with (`gadgets.rs`), kernels (`kernels.rs`), and anything that only one part needs.
 
-use std::cell::RefCell;
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
@@ -14,12 +13,13 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use tenure_core::{
     BoxError, CleanupContext, CleanupError, CleanupFailure, CleanupHook, Error, Execution, Hook, HookClass,
-    HookId, Manager, ManagerOptions, Outcome, Period, ScopeRef, ScopeReport, Tensor, TrimPolicy, hook, op,
+    Manager, ManagerOptions, Outcome, Period, ScopeRef, ScopeReport, Tensor, TrimPolicy, hook, op,
 };
 
+pub(in crate::cases) use super::gadgets::{Bomb, Latch, OnDrop, Signal, ThreadEnd, Yield, watch_this_thread};
 use crate::bed::Bed;
 use crate::case::{Case, Requirement};
 use crate::instrument::{CallKind, CallSet};
@@ -259,83 +259,6 @@ where
     }
 }
 
-/// A door for threads: shut until it is opened, then open for good.
-#[derive(Clone, Debug, Default)]
-pub(in crate::cases) struct Latch(Arc<(Mutex<bool>, Condvar)>);
-
-impl Latch {
-    pub(in crate::cases) fn open(&self) {
-        let (open, changed) = &*self.0;
-        *open.lock() = true;
-        changed.notify_all();
-    }
-
-    /// Blocks until it is open.
-    ///
-    /// # Panics
-    /// If it never is.
-    pub(in crate::cases) fn wait(&self) {
-        let (open, changed) = &*self.0;
-        let mut open = open.lock();
-        while !*open {
-            assert!(!changed.wait_for(&mut open, WATCHDOG).timed_out(), "a latch was never opened");
-        }
-    }
-}
-
-/// A door for futures.
-#[derive(Clone, Debug, Default)]
-pub(in crate::cases) struct Signal(Arc<Mutex<SignalState>>);
-
-#[derive(Debug, Default)]
-struct SignalState {
-    set: bool,
-    wakers: Vec<Waker>,
-}
-
-impl Signal {
-    pub(in crate::cases) fn set(&self) {
-        let wakers = {
-            let mut state = self.0.lock();
-            state.set = true;
-            std::mem::take(&mut state.wakers)
-        };
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    /// Ready once it is set.
-    pub(in crate::cases) fn wait(&self) -> impl Future<Output = ()> + Send + 'static {
-        let signal = self.clone();
-        std::future::poll_fn(move |context| {
-            let mut state = signal.0.lock();
-            if state.set {
-                return Poll::Ready(());
-            }
-            state.wakers.push(context.waker().clone());
-            Poll::Pending
-        })
-    }
-}
-
-/// A future that is pending once, and wakes by itself.
-#[derive(Debug, Default)]
-pub(in crate::cases) struct Yield {
-    polled: bool,
-}
-
-impl Future for Yield {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.polled {
-            return Poll::Ready(());
-        }
-        self.polled = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    }
-}
-
 /// Polls a future once, for nobody.
 pub(in crate::cases) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
@@ -347,55 +270,9 @@ pub(in crate::cases) fn receive<T>(receiver: &mpsc::Receiver<T>) -> T {
     receiver.recv_timeout(WATCHDOG).expect("what was waited for never came")
 }
 
-/// A value whose drop panics, with a payload whose drop panics again, `depth` times.
-#[derive(Debug)]
-pub(in crate::cases) struct Bomb {
-    pub(in crate::cases) depth: u32,
-}
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        if let Some(depth) = self.depth.checked_sub(1) {
-            std::panic::panic_any(Bomb { depth });
-        }
-    }
-}
-
-/// A value that does something when it is dropped.
-pub(in crate::cases) struct OnDrop<F: FnMut()>(pub(in crate::cases) F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
-thread_local! {
-    /// Dropped when this thread ends.
-    static AT_EXIT: RefCell<Vec<mpsc::Sender<()>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The end of a thread that this case did not make, seen from another.
-pub(in crate::cases) struct ThreadEnd(mpsc::Receiver<()>);
-
-impl ThreadEnd {
-    /// The second part goes to the thread, which calls [`watch_this_thread`] with it.
-    pub(in crate::cases) fn new() -> (Self, mpsc::Sender<()>) {
-        let (sender, receiver) = mpsc::channel();
-        (ThreadEnd(receiver), sender)
-    }
-
-    /// Blocks until the thread has ended.
-    #[track_caller]
-    pub(in crate::cases) fn wait(&self) {
-        let ended = self.0.recv_timeout(WATCHDOG);
-        assert_eq!(ended, Err(mpsc::RecvTimeoutError::Disconnected), "a thread never ended");
-    }
-}
-
-/// Tells the [`ThreadEnd`] when the thread that calls this has ended.
-pub(in crate::cases) fn watch_this_thread(sender: mpsc::Sender<()>) {
-    AT_EXIT.with_borrow_mut(|senders| senders.push(sender));
+/// Sends to a case that may have ended meanwhile.
+pub(in crate::cases) fn tell<T>(sender: &mpsc::Sender<T>, message: T) {
+    let _ = sender.send(message);
 }
 
 /// Submits a fill of the whole tensor.
@@ -408,11 +285,6 @@ pub(in crate::cases) fn fill(scope: &ScopeRef, tensor: &Tensor<u32>, value: u32)
 #[track_caller]
 pub(in crate::cases) fn work(scope: &ScopeRef) -> Execution {
     fill(scope, &scope.tensor::<u32>(64).unwrap(), 1)
-}
-
-/// Registers a hook; the refused hook is dropped.
-pub(in crate::cases) fn register(scope: &ScopeRef, hook: Hook) -> Result<HookId, Error> {
-    Ok(scope.register(hook)?)
 }
 
 /// The failure that finishing gave.

@@ -1,5 +1,5 @@
-//! Cases about dispatches that do not fit their kernel: bindings, aliases, sizes, parameters, and kernels that do not fit
-//! the device (L3, L13, L22).
+//! Cases about dispatches that do not fit their kernel: bindings, aliases, sizes, parameters, and kernels that do not
+//! fit the device (L3, L13, L22).
 //!
 //! Not here: foreign kernels (`foreign.rs`).
 

@@ -21,6 +21,7 @@ pub const CASES: &[Case] = &[
     case("input/sizes_that_overflow", &["L22"], sizes::sizes_that_overflow),
     case("input/sizes_above_the_largest_block", &["L22"], sizes::sizes_above_the_largest_block),
     case("input/the_largest_numbers", &["L22", "L20"], sizes::the_largest_numbers),
+    case("input/an_empty_shape_in_any_order", &["L22"], sizes::an_empty_shape_in_any_order),
     case("input/shapes_are_kept", &["L22"], sizes::shapes_are_kept),
     case("input/empty_tensors_in_every_operation", &["L22"], sizes::empty_tensors_in_every_operation),
     case("input/foreign_tensors_in_every_operation", &["L3"], foreign::foreign_tensors_in_every_operation),
@@ -67,4 +68,5 @@ pub const CASES: &[Case] = &[
     case("input/scope_options_that_cannot_be", &["L16"], options::scope_options_that_cannot_be),
     case("input/elements_of_odd_size", &["L22"], odd::elements_of_odd_size),
     case("input/views_at_odd_bytes", &["L22"], odd::views_at_odd_bytes),
+    case("input/a_fill_by_a_large_element", &["L22"], odd::a_fill_by_a_large_element),
 ];

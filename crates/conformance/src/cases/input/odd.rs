@@ -1,12 +1,12 @@
-//! Cases about input that looks wrong and is not: elements and ranges whose bytes are no multiple of what a device likes
-//! to copy, and elements that are large (L22).
+//! Cases about input that looks wrong and is not: elements and ranges whose bytes are no multiple of what a device
+//! likes to copy, and elements that are large (L22).
 //!
 //! Not here: ranges bound to a kernel (`dispatches.rs`).
 
-use tenure_core::{Manager, op, tensor::Element};
+use tenure_core::{Error, Manager, op, tensor::Element};
 
 use crate::bed::Bed;
-use crate::cases::ownership::support::{assert_given_back, untrimmed};
+use crate::cases::ownership::support::{assert_given_back, assert_names, untrimmed};
 
 /// Writes, reads, uploads, copies, fills and downloads `data`.
 fn in_every_operation<T: Element + PartialEq + std::fmt::Debug>(manager: &Manager, data: &[T]) {
@@ -69,5 +69,32 @@ pub(super) fn views_at_odd_bytes(bed: &Bed) {
     }
     scope.finish_blocking().unwrap();
     drop((tensor, source));
+    assert_given_back(&manager);
+}
+
+/// An element of 128 bytes: a fill by it is right, or an error that names the tensor when it is recorded. The decorator
+/// judges what reaches the backend.
+pub(super) fn a_fill_by_a_large_element(bed: &Bed) {
+    let manager = bed.open_with(untrimmed()).manager;
+    let scope = manager.scope("s").unwrap();
+    let element: [u64; 16] = std::array::from_fn(|at| at as u64);
+    let tensor = scope.tensor_from("large", &[[0; 16]; 3]).unwrap();
+    let sequence = scope.sequence().unwrap();
+    match sequence.record(op::fill(&tensor, element)) {
+        Ok(sequence) => {
+            sequence.run().unwrap();
+            assert_eq!(tensor.read().unwrap(), [element; 3]);
+        }
+        Err(Error::Backend(error)) => panic!("the driver is not asked when it is recorded: {error}"),
+        Err(error) => {
+            assert_names(&error, &["large"]);
+            assert!(sequence.is_empty());
+        }
+    }
+    // Everything else can be done with it.
+    scope.evaluate([op::upload(&tensor, &[element; 3])]).unwrap().wait().unwrap();
+    assert_eq!(tensor.read().unwrap(), [element; 3]);
+    scope.finish_blocking().unwrap();
+    drop(tensor);
     assert_given_back(&manager);
 }

@@ -6,7 +6,7 @@ use tenure_core::{Error, ManagedScope, Manager, Tensor, TensorOptions, op};
 
 use crate::bed::{Bed, Rig};
 use crate::cases::ownership::support::{MIB, Snapshot, assert_given_back, assert_names, settled, untrimmed};
-use crate::instrument::Limits;
+use crate::instrument::{CallKind, Limits};
 
 /// A tensor `big` of this shape, of the manager or of the scope.
 fn big<T: tenure_core::tensor::Element>(
@@ -105,6 +105,20 @@ pub(super) fn the_largest_numbers(bed: &Bed) {
     assert_eq!((memory.reserved.bytes, memory.tensors, memory.peak_live_bytes), (0, 0, 0));
     drop(manager.tensor_from("small", &[1_u8]).unwrap());
     assert_eq!(probe.violations(), [] as [String; 0]);
+    assert_given_back(&manager);
+}
+
+/// A shape with an extent of nothing has no elements, whatever the other extents are and in whatever order they come.
+pub(super) fn an_empty_shape_in_any_order(bed: &Bed) {
+    let Rig { manager, probe } = bed.open_with(untrimmed());
+    for shape in
+        [&[0][..], &[3, 0, 5], &[0, u64::MAX], &[0, 1 << 40, 1 << 40], &[u64::MAX, 0], &[1 << 62, 4, 0]]
+    {
+        let tensor = big::<u64>(&manager, None, shape).unwrap_or_else(|error| panic!("{shape:?}: {error}"));
+        assert_eq!((tensor.len(), tensor.bytes(), tensor.shape(), tensor.is_empty()), (0, 0, shape, true));
+        assert_eq!(tensor.read().unwrap(), [0_u64; 0]);
+    }
+    assert_eq!(probe.calls(CallKind::Allocate), 0);
     assert_given_back(&manager);
 }
 

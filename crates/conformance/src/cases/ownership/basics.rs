@@ -78,7 +78,7 @@ pub(super) fn destroyed_twice_is_ok(bed: &Bed) {
 }
 
 /// A sequence of one scope names a tensor of another that finishes: evaluating is `Stale`.
-pub(super) fn finish_overrides_a_recording(bed: &Bed) {
+pub(super) fn finish_overrides_a_recording_elsewhere(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let [a, b] = [manager.scope("a").unwrap(), manager.scope("b").unwrap()];
     let tensor = a.tensor::<u32>(4).unwrap();

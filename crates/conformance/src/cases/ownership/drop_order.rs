@@ -80,8 +80,7 @@ fn in_every_order(bed: &Bed, make: Make) {
     }
 }
 
-/// All 120 orders, with the scope's own tensor in an anonymous sequence (after Kompute's TestDestroy, which crashes in
-/// most of them).
+/// All 120 orders, with the scope's own tensor in an anonymous sequence (KomputeProject/kompute#214).
 pub(super) fn every_drop_order_with_work_in_flight(bed: &Bed) {
     in_every_order(bed, |_, scope| (scope.tensor(64).unwrap(), scope.sequence().unwrap()));
 }

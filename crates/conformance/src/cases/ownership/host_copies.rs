@@ -5,12 +5,38 @@
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use tenure_core::{Error, Manager, Tensor, op};
 
-use super::support::{LEN, WATCHDOG, assert_given_back, mebibytes, settled, untrimmed, untrimmed_threadless};
+use super::support::{
+    LEN, WATCHDOG, assert_given_back, mebibytes, poll_once, settled, untrimmed, untrimmed_threadless,
+};
 use crate::bed::{Bed, Rig};
 use crate::instrument::{CallKind, Probe};
+
+/// The device reads a tensor and has not finished: the host reads it all the same, blocking and as a future.
+pub(super) fn reads_do_not_wait_for_reads(bed: &Bed) {
+    let Rig { manager, probe } = bed.open();
+    let scope = manager.scope("s").unwrap();
+    let tensor = manager.tensor_from("data", &[5_u32; 64]).unwrap();
+    let (download, values) = op::download(&tensor);
+    probe.hold();
+    let execution = scope.evaluate([download]).unwrap();
+    // A read that waited here would never end.
+    assert_eq!(tensor.read().unwrap(), [5; 64]);
+    assert_eq!(tensor.view(8..10).unwrap().read().unwrap(), [5; 2]);
+    match poll_once(&mut tensor.read_async()) {
+        Poll::Ready(Ok(read)) => assert_eq!(read, [5; 64]),
+        other => panic!("the read has nothing to wait for: {other:?}"),
+    }
+    probe.release_all();
+    execution.wait().unwrap();
+    assert_eq!(values.get().unwrap(), [5; 64]);
+    scope.finish_blocking().unwrap();
+    drop(tensor);
+    assert_given_back(&manager);
+}
 
 /// Runs `copy` on a thread of its own, sees it wait for the device while `kind` was not called, and releases what is
 /// held.

@@ -30,7 +30,11 @@ pub const CASES: &[Case] = &[
     case("ownership/a_scope_ends_its_tensors", &["L2", "L3"], basics::a_scope_ends_its_tensors),
     case("ownership/handles_are_valid_for_ever", &["L1", "L3", "L6"], basics::handles_are_valid_for_ever),
     case("ownership/destroyed_twice_is_ok", &["L2"], basics::destroyed_twice_is_ok),
-    case("ownership/finish_overrides_a_recording_elsewhere", &["L5"], basics::finish_overrides_a_recording),
+    case(
+        "ownership/finish_overrides_a_recording_elsewhere",
+        &["L5"],
+        basics::finish_overrides_a_recording_elsewhere,
+    ),
     case("ownership/a_use_in_flight_defers_the_free", &["L4"], basics::a_use_in_flight_defers_the_free),
     case("ownership/every_kind_of_handle_keeps_it", &["L1", "L2"], handles::every_kind_of_handle_keeps_it),
     case(
@@ -197,6 +201,7 @@ pub const CASES: &[Case] = &[
         &["L10", "L17"],
         forgotten::a_forgotten_scope_ends_with_its_parent,
     ),
+    case("ownership/reads_do_not_wait_for_reads", &["L4"], host_copies::reads_do_not_wait_for_reads),
     case(
         "ownership/a_write_waits_for_the_devices_reads",
         &["L4"],

@@ -53,7 +53,7 @@ pub(super) fn each_recording_is_a_handle_of_its_own(bed: &Bed) {
 }
 
 /// What was recorded and never evaluated is let go by a reset, by a destroy, by the last handle of an anonymous
-/// sequence, and by the scope's end, with no driver call but the free (Kompute keeps it until its manager is cleared).
+/// sequence, and by the scope's end, with no driver call but the free.
 pub(super) fn what_was_never_evaluated_is_let_go(bed: &Bed) {
     let ends: [fn(&ManagedScope, ManagedSequence); 4] = [
         |_, sequence| sequence.reset().unwrap(),

@@ -59,6 +59,11 @@ pub(in crate::cases) fn untrimmed_threadless() -> ManagerOptions {
     ManagerOptions::builder().trim(TrimPolicy::Never).threads(false).build()
 }
 
+/// What a tensor of `bytes` takes where it is small: the next multiple of the device's alignment.
+pub(in crate::cases) fn small_grant(manager: &Manager, bytes: u64) -> u64 {
+    bytes.next_multiple_of(manager.capabilities().alignment)
+}
+
 /// Driver calls that give a native object back or end the device.
 pub(in crate::cases) fn given_back(probe: &Probe) -> u64 {
     probe.calls(

@@ -1,4 +1,5 @@
-//! Scopes that end without being finished, or before their work does: dropped, unwound, forgotten, timed out (L16, L17).
+//! Scopes that end without being finished, or before their work does: dropped, unwound, forgotten, timed out (L16,
+//! L17).
 //!
 //! Not here: cancelling (`cancellation.rs`) and hooks that outlive their own deadline (`hooks/deadlines.rs`).
 
@@ -7,15 +8,17 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use tenure_core::{
-    Error, ExecutionStatus, ManagerOptions, Outcome, ScopeOptions, ScopeRef, ScopeState, hook, op,
+    BackendError, BackendErrorKind, Error, ExecutionStatus, ManagerOptions, Outcome, ScopeOptions, ScopeRef,
+    ScopeState, hook, op,
 };
 
 use crate::bed::{Bed, Rig};
 use crate::case::{Case, FIRST};
 use crate::cases::hooks::support::{
     DRIVER_WORK, FAR, Fault, MIB, OnDrop, Order, SOON, assert_given_back, case, culprits, fill, number,
-    outcome, poll_once, receive, runs, work,
+    outcome, poll_once, receive, runs, tell, work,
 };
+use crate::instrument::CallKind;
 
 pub(super) const CASES: &[Case] = &[
     case("scopes/dropped_is_abandoned", &["L17", "L4", "L11"], dropped_is_abandoned),
@@ -29,6 +32,7 @@ pub(super) const CASES: &[Case] = &[
     case("scopes/a_deadline_holds_for_the_awaiting_too", &["L16", "L18"], a_deadline_holds_for_the_awaiting),
     case("scopes/a_finish_deadline_is_inherited", &["L16"], a_finish_deadline_is_inherited),
     case("scopes/a_deadline_in_time_changes_nothing", &["L16"], a_deadline_in_time),
+    case("scopes/errors_of_late_executions_are_kept", &["L13", "L16"], errors_of_late_executions_are_kept),
     case(
         "scopes/a_late_execution_outlives_its_scope",
         &["L11", "L16", "L5"],
@@ -178,7 +182,8 @@ fn forgotten_is_finished_by_close(bed: &Bed) {
     assert_eq!((names, report.memory.reserved.bytes), (vec!["forgotten", "child"], 0));
 }
 
-/// The last manager goes while a scope is open: it is finished as abandoned in the background, and its handle says so.
+/// The last manager goes while a scope is open: it is finished as abandoned in the background, and its handle says
+/// so.
 fn open_when_the_last_manager_goes(bed: &Bed) {
     let Rig { manager, probe } = bed.open();
     let order = Order::default();
@@ -296,17 +301,15 @@ fn a_deadline_in_time(bed: &Bed) {
     assert_given_back(&manager);
 }
 
-/// Executions that a timed-out scope left behind keep their hooks until the last one has run; then what those captured
-/// goes, with nobody waiting.
+/// Executions that a timed-out scope left behind keep their hooks until the last one has run; then what those
+/// captured goes, with nobody waiting.
 fn a_late_execution_outlives_its_scope(bed: &Bed) {
     let Rig { manager, probe } = bed.open();
     let options = ScopeOptions::builder().label("s").finish_deadline(SOON).build();
     let scope = manager.scope_with(options).unwrap();
     let (sender, seen) = mpsc::channel();
     let gone = sender.clone();
-    let sentinel = Arc::new(OnDrop(move || {
-        let _ = gone.send(0);
-    }));
+    let sentinel = Arc::new(OnDrop(move || tell(&gone, 0)));
     let watch = Arc::downgrade(&sentinel);
     let hook = hook::each("each", move |context| {
         let _ = &sentinel;
@@ -330,4 +333,33 @@ fn a_late_execution_outlives_its_scope(bed: &Bed) {
     assert!(watch.upgrade().is_none());
     probe.release_all();
     assert_given_back(&manager);
+}
+
+/// What fails after the report of a timed-out scope is out, a late execution or its hook, is kept by the manager.
+fn errors_of_late_executions_are_kept(bed: &Bed) {
+    let Rig { manager, probe } = bed.open();
+    let options = ScopeOptions::builder().label("s").finish_deadline(SOON).build();
+    let scope = manager.scope_with(options).unwrap();
+    let (sender, gone) = mpsc::channel();
+    let value = OnDrop(move || tell(&sender, ()));
+    let hook = hook::each("each", move |_| {
+        let _ = &value;
+        Err(Fault("late").into())
+    });
+    scope.register(hook).unwrap();
+    probe.hold();
+    work(&scope);
+    let report = scope.finish_blocking().unwrap();
+    assert_eq!((report.outcome, report.error_count), (Outcome::TimedOut, 0));
+    probe.fail_nth(CallKind::Collect, 1, BackendErrorKind::Driver);
+    probe.release_all();
+    receive(&gone);
+    let errors = manager.take_errors();
+    let [failed, hook] = &errors[..] else { panic!("the execution and its hook, not {errors:?}") };
+    assert!(failed.find::<BackendError>().is_some(), "{failed:?}");
+    assert_eq!(hook.find::<Fault>(), Some(&Fault("late")), "{hook:?}");
+    let Error::AfterFinish(known) = hook else { panic!("{hook:?}") };
+    assert_eq!((known.hook.as_deref(), &*known.scope, known.execution), (Some("each"), "s", Some(1)));
+    drop(scope);
+    assert!(manager.close().unwrap().is_clean());
 }

@@ -34,8 +34,8 @@ pub(super) const CASES: &[Case] = &[
     case("scopes/only_the_last_root_trims", &["L21", "L16"], only_the_last_root_trims),
 ];
 
-/// Executions retire and their hooks run; the stack runs in reverse with the tensors still there; tensors are released;
-/// `AfterRelease` hooks run in reverse; then the policy trims.
+/// Executions retire and their hooks run; the stack runs in reverse with the tensors still there; tensors are
+/// released; `AfterRelease` hooks run in reverse; then the policy trims.
 fn finish_keeps_its_order(bed: &Bed) {
     let Rig { manager, probe } = bed.open();
     let order = Order::default();
@@ -100,8 +100,8 @@ fn finish_waits_for_its_executions_alone(bed: &Bed) {
     assert_given_back(&manager);
 }
 
-/// A finish that is awaited, one that blocks, one with a result, blocking or not, and both ways to run a body: the same
-/// hooks in the same order, and the same report.
+/// A finish that is awaited, one that blocks, one with a result, blocking or not, and both ways to run a body: the
+/// same hooks in the same order, and the same report.
 fn all_ways_to_finish_do_the_same(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let kept = RefCell::new(Vec::new());
@@ -203,14 +203,21 @@ fn a_second_finish_awaits(bed: &Bed) {
         receive(&begun);
         let mut awaited = scope.finish();
         assert!(poll_once(&mut awaited).is_pending(), "the first finish is inside a hook");
+        let second = threads.spawn(|| scope.finish_blocking());
         // Another outcome cannot be asked for any more.
         let mut third = Box::pin(scope.finish_with_async::<(), _>(Err("too late")));
         assert!(poll_once(&mut third).is_pending());
         assert_eq!((scope.state(), order.seen().len()), (ScopeState::Finishing, 0));
         latch.open();
         let awaited = cleanup_failure(pollster::block_on(awaited));
-        let blocking = cleanup_failure(first.join().unwrap());
-        assert!(Arc::ptr_eq(&blocking, &awaited), "one finish, one result");
+        let first = cleanup_failure(first.join().unwrap());
+        assert!(Arc::ptr_eq(&first, &awaited), "one finish, one result");
+        match second.join().unwrap() {
+            Err(Error::Cleanup(failure)) => assert!(Arc::ptr_eq(&failure, &awaited)),
+            // It came when all was over.
+            Err(Error::ScopeFinished { .. }) => {}
+            other => panic!("{other:?}"),
+        }
         assert_eq!((awaited.report.outcome, awaited.report.error_count), (Outcome::Completed, 1));
         let RunError::Body { error, report } = pollster::block_on(third).unwrap_err() else {
             panic!("the body's error stays the first one")
@@ -220,7 +227,8 @@ fn a_second_finish_awaits(bed: &Bed) {
     assert_eq!(order.seen(), ["waits", "last"]);
 }
 
-/// Eight threads finish the same scopes at the same time: one of them runs each hook, once, and nobody is left waiting.
+/// Eight threads finish the same scopes at the same time: one of them runs each hook, once, and nobody is left
+/// waiting.
 fn many_finish_at_once(bed: &Bed) {
     const THREADS: usize = 8;
     let Rig { manager, .. } = bed.open();
@@ -301,7 +309,8 @@ fn a_late_finish_is_refused(bed: &Bed) {
     assert_eq!((scope.state(), order.seen().len()), (ScopeState::Finished(Outcome::Failed), 1));
 }
 
-/// The stack's hooks read and evaluate the scope's tensors; `AfterRelease` hooks find them stale, with the scope named.
+/// The stack's hooks read and evaluate the scope's tensors; `AfterRelease` hooks find them stale, with the scope
+/// named.
 fn local_tensors_live_on(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let order = Order::default();

@@ -4,7 +4,9 @@
 
 use std::sync::mpsc;
 
-use tenure_core::{Error, ExecutionStatus, ManagedScope, Outcome, ScopeOptions, ScopeState, hook, op};
+use tenure_core::{
+    Error, ExecutionStatus, ManagedScope, Outcome, RunError, ScopeOptions, ScopeState, hook, op,
+};
 
 use crate::bed::{Bed, Rig};
 use crate::case::Case;
@@ -17,14 +19,15 @@ pub(super) const CASES: &[Case] = &[
     case("scopes/move_out_runs_no_hook", &["L17", "L11"], move_out_runs_no_hook),
     case("scopes/move_out_detaches_from_the_parent", &["L17", "L12", "L2"], move_out_detaches),
     case("scopes/a_moved_scope_is_a_root", &["L17", "L21"], a_moved_scope_is_a_root),
-    case("scopes/a_moved_out_handle_ends_nothing", &["L17"], a_moved_out_handle_ends_nothing),
+    case("scopes/a_moved_out_handle_refuses_to_finish", &["L17"], a_moved_out_handle_refuses),
     case("scopes/move_out_is_refused_once_the_scope_ends", &["L17", "L10"], move_out_is_refused),
     case("scopes/a_moved_scope_can_move_on", &["L17"], a_moved_scope_can_move_on),
     case("scopes/a_moved_scope_ends_like_any_other", &["L17"], a_moved_scope_ends_like_any_other),
     case("scopes/a_cancelled_scope_stays_cancelled_when_moved", &["L17", "L16"], a_cancelled_scope_moves),
 ];
 
-/// Moving a scope out calls no driver and runs nothing; the work goes on, and the new handle's finish does it all, once.
+/// Moving a scope out calls no driver and runs nothing; the work goes on, and the new handle's finish does it all,
+/// once.
 fn move_out_runs_no_hook(bed: &Bed) {
     let Rig { manager, probe } = bed.open();
     let order = Order::default();
@@ -61,8 +64,8 @@ fn move_out_runs_no_hook(bed: &Bed) {
     assert_given_back(&manager);
 }
 
-/// The parent finishes without the child that was moved out, and is no ancestor of it any more: what the child promotes
-/// goes to the manager.
+/// The parent finishes without the child that was moved out, and is no ancestor of it any more: what the child
+/// promotes goes to the manager.
 fn move_out_detaches(bed: &Bed) {
     let Rig { manager, probe } = bed.open();
     let order = Order::default();
@@ -111,25 +114,36 @@ fn a_moved_scope_is_a_root(bed: &Bed) {
     assert_eq!((manager.memory().reserved.bytes, probe.calls(CallKind::Trim)), (0, 1));
 }
 
-/// The old handle ends nothing any more: it refuses to finish and to move, with the reason, and dropping it is nothing.
-fn a_moved_out_handle_ends_nothing(bed: &Bed) {
+/// The old handle can neither finish nor move the scope, and says why; dropping it is nothing.
+fn a_moved_out_handle_refuses(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let order = Order::default();
     let scope = manager.scope("s").unwrap();
     scope.register(order.once("once")).unwrap();
     let moved = scope.move_out().unwrap();
+    let with_result = |result: Result<((), tenure_core::ScopeReport), RunError<Error>>| match result {
+        Err(RunError::Scope(error)) => error,
+        other => panic!("{other:?}"),
+    };
     let refusals = [
-        ("finish", pollster::block_on(scope.finish()).err()),
-        ("finish_blocking", scope.finish_blocking().err()),
-        ("move_out", scope.move_out().err()),
+        ("finish", pollster::block_on(scope.finish()).unwrap_err()),
+        ("finish_blocking", scope.finish_blocking().unwrap_err()),
+        ("finish_with", with_result(scope.finish_with(Ok(())))),
+        ("finish_with_async", with_result(pollster::block_on(scope.finish_with_async(Ok(()))))),
+        ("move_out", scope.move_out().unwrap_err()),
     ];
     for (call, refusal) in refusals {
-        let named = matches!(&refusal, Some(Error::ScopeMoved { scope }) if &**scope == "s");
+        let named = matches!(&refusal, Error::ScopeMoved { scope } if &**scope == "s");
         assert!(named, "`{call}` of a moved-out handle answered {refusal:?}");
     }
+    match scope.finish_with::<(), _>(Err("body")) {
+        Err(RunError::Body { error: "body", report: None }) => {}
+        other => panic!("{other:?}"),
+    }
     drop(scope);
+    assert_eq!((moved.state(), order.seen().len()), (ScopeState::Open, 0));
     let report = moved.finish_blocking().unwrap();
-    assert_eq!((runs(&report), report.executions), (vec![("once", 1)], 0));
+    assert_eq!(runs(&report), [("once", 1)]);
     assert_eq!(order.seen(), ["once"]);
 }
 

@@ -271,8 +271,8 @@ fn hooks_of_a_child_register(bed: &Bed) {
     let (noted, above) = (order.clone(), tenure_core::ScopeRef::clone(&root));
     let hook = hook::once("child's first", move |context| {
         noted.note("child's first");
-        context.scope().register_on(&above, noted.once("on top")).map_err(Error::from)?;
-        context.scope().register(noted.once("next"))?;
+        context.scope().register_on(&above, noted.once("on top"))?;
+        context.register(noted.once("next"))?;
         Ok(())
     });
     child.register(hook).unwrap();
@@ -344,8 +344,8 @@ fn many_children_leave_nothing(bed: &Bed) {
     assert_given_back(&manager);
 }
 
-/// A hundred nodes on four threads register the same key with their chain: one registration, which runs once after the
-/// last node. What the other ninety-nine captured goes at once.
+/// A hundred nodes on four threads register the same key with their chain: one registration, which runs once after
+/// the last node. What the other ninety-nine captured goes at once.
 fn a_hundred_nodes_register_one_hook(bed: &Bed) {
     const THREADS: usize = 4;
     const NODES: usize = 25;

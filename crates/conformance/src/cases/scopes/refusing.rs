@@ -158,9 +158,8 @@ fn nothing_enters_afterwards(bed: &Bed) {
                 assert!(error.to_string().ends_with("scope `s` has finished"), "{way}: {error}");
             }
             _ => {
-                let ended = Outcome::Completed;
-                let named = matches!(&error, Error::ScopeFinished { scope, outcome } if &**scope == "s" && *outcome == ended);
-                assert!(named, "{way}: {error}");
+                let Error::ScopeFinished { scope, outcome } = &error else { panic!("{way}: {error}") };
+                assert_eq!((&**scope, *outcome), ("s", Outcome::Completed), "{way}");
             }
         }
     }
@@ -170,8 +169,8 @@ fn nothing_enters_afterwards(bed: &Bed) {
     assert_given_back(&manager);
 }
 
-/// A refused hook is untouched: registered with another scope it runs there. Refused for good, it is dropped with what
-/// it captured when its holder drops it, and never runs.
+/// A refused hook is untouched: registered with another scope it runs there. Refused for good, it is dropped with
+/// what it captured when its holder drops it, and never runs.
 fn a_refused_hook_is_handed_back(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let (order, sentinel) = (Order::default(), Arc::new(()));
@@ -226,8 +225,8 @@ fn a_refused_value_is_handed_back(bed: &Bed) {
     assert_eq!(drops.get(), 2, "`?` drops the value");
 }
 
-/// A hook goes onto the scope itself or one above it, never onto a child, a sibling, another root or another manager's
-/// scope; what is refused comes back.
+/// A hook goes onto the scope itself or one above it, never onto a child, a sibling, another root or another
+/// manager's scope; what is refused comes back.
 fn register_on_refuses_strangers(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let foreign = bed.open().manager;

@@ -101,8 +101,8 @@ fn run_fails(bed: &Bed) {
     assert_given_back(&manager);
 }
 
-/// A body that panics: the scope is finished as panicked before the panic goes on, with the same payload; a scope that
-/// the body had open goes first.
+/// A body that panics: the scope is finished as panicked before the panic goes on, with the same payload; a scope
+/// that the body had open goes first.
 fn run_panics(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let order = Order::default();
@@ -136,8 +136,8 @@ fn run_on_a_closed_manager(bed: &Bed) {
     assert!(matches!(refused, Err(RunError::Scope(Error::Closed { .. }))), "{refused:?}");
 }
 
-/// A body that finishes its own scope has done so: `run` says that it has finished, and keeps the body's error if there
-/// is one.
+/// A body that finishes its own scope has done so: `run` says that it has finished, and keeps the body's error if
+/// there is one.
 fn a_body_finishes_its_scope(bed: &Bed) {
     let Rig { manager, .. } = bed.open();
     let order = Order::default();
