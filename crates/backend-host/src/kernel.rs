@@ -3,7 +3,7 @@
 use tenure_core::kernel::{HostArguments, HostKernel, KernelForm};
 use tenure_core::{Access, BackendError, BackendErrorKind, KernelSource};
 
-use crate::error::{caught, execution};
+use crate::error::execution;
 use crate::ffi::Range;
 
 /// A compiled kernel: the closure, shared with the recordings that name it.
@@ -37,7 +37,6 @@ impl Dispatch {
     pub(crate) fn run(&self) -> Result<(), BackendError> {
         let bindings = self.bindings.iter().map(|(range, access)| range.bind(*access)).collect();
         let mut arguments = HostArguments::new(self.groups, &self.parameters, bindings);
-        let answer = caught(|| self.kernel.run(&mut arguments));
-        answer.flatten().map_err(|message| execution(&self.label, &message))
+        self.kernel.run(&mut arguments).map_err(|message| execution(&self.label, &message))
     }
 }

@@ -310,7 +310,7 @@ mod tests {
             let mut sequence = recording(&device, [dispatch(source, Vec::new()), rest]);
             let error = run(&mut sequence, value).expect_err("the kernel is bad");
             assert_eq!(error.kind, BackendErrorKind::Execution);
-            assert_eq!(&*error.message, "kernel `bad`: at 4");
+            assert_eq!(&*error.message, "kernel `bad`: panicked: at 4");
             assert_eq!(contents(&block, 0, 4), [0; 4]);
             sequence.collect().expect("told once");
         }

@@ -24,14 +24,24 @@ pub fn suite(name: &str) -> Option<Suite> {
     }
 }
 
-/// What is expected of the host backend: it runs host closures on two or more queues, so that no case about these may
-/// be skipped.
+/// What is expected of the host backend: it runs host closures on two or more queues and has every
+/// capability: nothing may be skipped.
 pub fn host_expectations() -> Expectations {
-    Expectations::new()
-        .require("ownership/*")
-        .require("sequences/*")
-        .require("hooks/*")
-        .require("faults/*")
-        .require("loss/*")
-        .require("observability/*")
+    let topics = [
+        "ownership/*",
+        "sequences/*",
+        "scopes/*",
+        "hooks/*",
+        "stack/*",
+        "kompute/*",
+        "cancellation/*",
+        "memory/*",
+        "faults/*",
+        "loss/*",
+        "observability/*",
+        "field/*",
+        "threads/*",
+        "input/*",
+    ];
+    topics.into_iter().fold(Expectations::new(), Expectations::require)
 }

@@ -4,11 +4,13 @@
 //! Not here: compiling (a backend's work) and recording a dispatch (`operation.rs`).
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytemuck::Pod;
 
 use crate::engine::kernels::KernelEntry;
+use crate::engine::quiet::panic_text;
 
 /// How a kernel uses one binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,9 +74,10 @@ impl HostKernel {
     /// Runs the closure. For backends.
     ///
     /// # Errors
-    /// What the closure returned: this execution has failed.
+    /// What the closure returned, or the text of its panic: this execution has failed, and nothing else.
     pub fn run(&self, arguments: &mut HostArguments<'_>) -> Result<(), String> {
-        (self.run)(arguments)
+        catch_unwind(AssertUnwindSafe(|| (self.run)(arguments)))
+            .unwrap_or_else(|panic| Err(format!("panicked: {}", panic_text(panic))))
     }
 }
 

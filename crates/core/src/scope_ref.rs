@@ -200,14 +200,7 @@ impl ScopeRef {
     /// As [`ScopeRef::sequence`].
     #[track_caller]
     pub fn replace(&self, name: impl Into<Arc<str>>) -> Result<ManagedSequence, Error> {
-        let site = Location::caller();
-        let name = name.into();
-        self.cell.engine.check_open()?;
-        self.cell.check_admits()?;
-        if let Ok(old) = self.cell.find_sequence(&name) {
-            self.cell.destroy_sequence(&old, EndOfLife::Replaced(site));
-        }
-        self.cell.open_sequence(Some(name), site).map(ManagedSequence::new)
+        self.cell.replace_sequence(name.into(), Location::caller()).map(ManagedSequence::new)
     }
 
     /// Another handle of a named sequence.

@@ -3,7 +3,6 @@
 //! Not here: timelines (`backend.rs`).
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tenure_core::backend::{Scope, Sequence, Submission};
@@ -162,9 +161,7 @@ fn dispatch(
         })
         .collect();
     let mut arguments = HostArguments::new(groups, parameters, bound);
-    // A kernel that panics fails its execution, and nothing else.
-    let result = catch_unwind(AssertUnwindSafe(|| kernel.run(&mut arguments)))
-        .unwrap_or_else(|_| Err("the kernel panicked".to_owned()));
+    let result = kernel.run(&mut arguments);
     drop(arguments);
     for (copy, (place, access)) in copies.iter().zip(bindings) {
         if access.writes() {

@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::engine::finish_wait::FinishWait;
+use crate::engine::jobs::Job;
 use crate::engine::scopes::{Entry, Phase, ScopeCell};
-use crate::engine::threads::Job;
 use crate::engine::wait::deadline_after;
 use crate::engine::{Engine, frames};
 use crate::error::Error;

@@ -7,8 +7,8 @@ use slotmap::new_key_type;
 
 use crate::engine::Engine;
 use crate::engine::driver::NativeKernel;
+use crate::engine::jobs::Job;
 use crate::engine::quiet::quietly;
-use crate::engine::threads::Job;
 use crate::error::{BackendError, BackendErrorKind, Error, ResourceKind};
 use crate::kernel::{Access, KernelSource};
 use crate::sync::Mutex;

@@ -29,3 +29,17 @@ pub(crate) fn discard(payload: Box<dyn Any + Send>) {
     }
     std::mem::forget(payload);
 }
+
+/// The text of a panic, whose payload is dropped.
+pub(crate) fn panic_text(payload: Box<dyn Any + Send>) -> String {
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => match payload.downcast::<&'static str>() {
+            Ok(text) => (*text).to_owned(),
+            Err(payload) => {
+                discard(payload);
+                "a value that is no text".to_owned()
+            }
+        },
+    }
+}

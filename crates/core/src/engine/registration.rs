@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::cleanup::{CleanupContext, CleanupHook, Hook, HookBody, HookClass, Period};
 use crate::engine::execution::ExecutionCell;
 use crate::engine::frames;
-use crate::engine::quiet::{discard, quietly};
+use crate::engine::quiet::{panic_text, quietly};
 use crate::error::{BoxError, SharedError};
 use crate::report::{CleanupErrorKind, HookReport};
 use crate::sync::Mutex;
@@ -225,18 +225,7 @@ struct PanicMessage(String);
 
 impl PanicMessage {
     fn new(panic: Box<dyn Any + Send>) -> Self {
-        let text = match panic.downcast::<String>() {
-            Ok(text) => *text,
-            Err(panic) => match panic.downcast::<&'static str>() {
-                Ok(text) => (*text).to_owned(),
-                Err(panic) => {
-                    // A payload whose own destructor panics must not stop the next hook (L13).
-                    discard(panic);
-                    "a value that is no text".to_owned()
-                }
-            },
-        };
-        PanicMessage(text)
+        PanicMessage(panic_text(panic))
     }
 }
 

@@ -14,15 +14,13 @@ use crate::engine::deadlines::RunningHook;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::finish::{FinishState, Mode};
 use crate::engine::quarantine::Quarantine;
-use crate::engine::recording::Recording;
 use crate::engine::registration::{HookRun, Registration};
-use crate::engine::sequences::{Life, Native, SequenceCell, SequenceInner};
+use crate::engine::sequences::SequenceCell;
 use crate::engine::tensors::TensorCell;
 use crate::engine::{Engine, frames};
-use crate::error::{EndOfLife, Error, Site};
+use crate::error::{Error, Site};
 use crate::event::EventKind;
 use crate::report::{CleanupError, CleanupErrorKind, MAX_REPORTED_ERRORS, Outcome, ScopeReport};
-use crate::sequence::SequenceState;
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicBool;
 
@@ -67,8 +65,8 @@ pub(crate) struct ScopeInner {
     pub phase: Phase,
     pub cancelled: bool,
     pub stack: BTreeMap<u64, Entry>,
-    next_entry: u64,
-    names: HashMap<Arc<str>, Arc<SequenceCell>>,
+    pub(super) next_entry: u64,
+    pub(super) names: HashMap<Arc<str>, Arc<SequenceCell>>,
     keys: HashMap<(Period, Arc<str>), HookId>,
     pub execution_hooks: ExecutionHooks,
     pub after_release: Vec<Arc<Registration>>,
@@ -338,86 +336,6 @@ impl ScopeCell {
         }
     }
 
-    // Sequences.
-
-    /// Opens a sequence as the newest entry of the stack.
-    pub(crate) fn open_sequence(
-        self: &Arc<Self>,
-        name: Option<Arc<str>>,
-        site: Site,
-    ) -> Result<Arc<SequenceCell>, Error> {
-        self.engine.check_open()?;
-        let inside = frames::inside_hook_under(self);
-        let mut inner = self.inner.lock();
-        self.admits(&inner, inside)?;
-        if let Some(name) = &name
-            && inner.names.contains_key(name)
-        {
-            return Err(Error::NameTaken { name: name.clone(), scope: self.label.clone() });
-        }
-        let entry = inner.next_entry + 1;
-        let cell = Arc::new(SequenceCell {
-            entry,
-            named: name.is_some(),
-            name: name.unwrap_or_else(|| self.engine.anonymous_name.clone()),
-            scope: self.clone(),
-            site,
-            inner: Mutex::new(SequenceInner {
-                state: SequenceState::Recording,
-                life: Life::Live,
-                recording: Recording::default(),
-                native: Native::None,
-                forgotten: false,
-            }),
-        });
-        inner.push(Entry::Sequence(cell.clone()));
-        if cell.named {
-            inner.names.insert(cell.name.clone(), cell.clone());
-        }
-        Ok(cell)
-    }
-
-    pub(crate) fn find_sequence(&self, name: &str) -> Result<Arc<SequenceCell>, Error> {
-        self.inner
-            .lock()
-            .names
-            .get(name)
-            .cloned()
-            .ok_or_else(|| Error::UnknownName { name: name.into(), scope: self.label.clone() })
-    }
-
-    /// Destroys one sequence. Twice is nothing.
-    pub(crate) fn destroy_sequence(&self, cell: &Arc<SequenceCell>, why: EndOfLife) {
-        // Closing waits until the native recording is back in its arena.
-        let _pass = self.engine.gate.enter();
-        {
-            let mut inner = self.inner.lock();
-            inner.stack.remove(&cell.entry);
-            if cell.named && inner.names.get(&cell.name).is_some_and(|named| Arc::ptr_eq(named, cell)) {
-                inner.names.remove(&cell.name);
-            }
-        }
-        cell.end(why);
-    }
-
-    /// An anonymous sequence that has no handle and is not running goes by itself (L8).
-    pub(crate) fn release_anonymous(&self, cell: &Arc<SequenceCell>) {
-        self.destroy_sequence(cell, EndOfLife::Destroyed(cell.site));
-    }
-
-    /// The sequences in creation order.
-    pub(crate) fn sequences(&self, which: impl Fn(&SequenceCell) -> bool) -> Vec<Arc<SequenceCell>> {
-        self.inner
-            .lock()
-            .stack
-            .values()
-            .filter_map(|entry| match entry {
-                Entry::Sequence(cell) if which(cell) => Some(cell.clone()),
-                _ => None,
-            })
-            .collect()
-    }
-
     // Executions.
 
     /// Counts an execution in, with the hooks that it will run.
@@ -518,6 +436,8 @@ impl ScopeCell {
                     Entry::Child(child) => Some(child.clone()),
                     _ => None,
                 }));
+                // The one that is being finished has left the stack.
+                next.extend(inner.finish.child.clone());
             }
             for sequence in scope.sequences(|_| true) {
                 sequence.cancel();

@@ -1,14 +1,12 @@
-//! Sequences: a recording, its state, and the native recording that mirrors it.
-//!
-//! Not here: checking operations (`engine/recording.rs`), evaluating (`engine/evaluate.rs`), and the list
-//! of a scope's sequences (`engine/scopes.rs`).
+//! Sequences: a recording, its state, and the native recording that mirrors it. Also how a scope opens, finds and destroys its sequences (L8). Not here: checking operations
+//! (`engine/recording.rs`), evaluating (`engine/evaluate.rs`), and the rest of a scope (`engine/scopes.rs`).
 
 use std::sync::Arc;
 
 use crate::engine::arena::Arena;
 use crate::engine::driver::NativeSequence;
 use crate::engine::recording::Recording;
-use crate::engine::scopes::ScopeCell;
+use crate::engine::scopes::{Entry, ScopeCell, ScopeInner};
 use crate::engine::{Engine, frames};
 use crate::error::{EndOfLife, Error, ResourceKind, Site};
 use crate::sequence::SequenceState;
@@ -169,5 +167,116 @@ impl SequenceCell {
         if matches!(inner.state, SequenceState::Recording | SequenceState::Ready) {
             inner.state = SequenceState::Cancelled;
         }
+    }
+}
+
+impl ScopeCell {
+    /// Opens a sequence as the newest entry of the stack.
+    pub(crate) fn open_sequence(
+        self: &Arc<Self>,
+        name: Option<Arc<str>>,
+        site: Site,
+    ) -> Result<Arc<SequenceCell>, Error> {
+        self.engine.check_open()?;
+        let inside = frames::inside_hook_under(self);
+        let mut inner = self.inner.lock();
+        self.admits(&inner, inside)?;
+        if let Some(name) = &name
+            && inner.names.contains_key(name)
+        {
+            return Err(Error::NameTaken { name: name.clone(), scope: self.label.clone() });
+        }
+        Ok(self.push_sequence(&mut inner, name, site))
+    }
+
+    /// Opens a named sequence in the place of the one that has the name: at no moment is the name free (L8).
+    pub(crate) fn replace_sequence(
+        self: &Arc<Self>,
+        name: Arc<str>,
+        site: Site,
+    ) -> Result<Arc<SequenceCell>, Error> {
+        let _pass = self.engine.enter()?;
+        let inside = frames::inside_hook_under(self);
+        let mut inner = self.inner.lock();
+        self.admits(&inner, inside)?;
+        let old = inner.names.remove(&name);
+        if let Some(old) = &old {
+            inner.stack.remove(&old.entry);
+        }
+        let new = self.push_sequence(&mut inner, Some(name), site);
+        drop(inner);
+        if let Some(old) = old {
+            old.end(EndOfLife::Replaced(site));
+        }
+        Ok(new)
+    }
+
+    fn push_sequence(
+        self: &Arc<Self>,
+        inner: &mut ScopeInner,
+        name: Option<Arc<str>>,
+        site: Site,
+    ) -> Arc<SequenceCell> {
+        let entry = inner.next_entry + 1;
+        let cell = Arc::new(SequenceCell {
+            entry,
+            named: name.is_some(),
+            name: name.unwrap_or_else(|| self.engine.anonymous_name.clone()),
+            scope: self.clone(),
+            site,
+            inner: Mutex::new(SequenceInner {
+                state: SequenceState::Recording,
+                life: Life::Live,
+                recording: Recording::default(),
+                native: Native::None,
+                forgotten: false,
+            }),
+        });
+        inner.push(Entry::Sequence(cell.clone()));
+        if cell.named {
+            inner.names.insert(cell.name.clone(), cell.clone());
+        }
+        cell
+    }
+
+    pub(crate) fn find_sequence(&self, name: &str) -> Result<Arc<SequenceCell>, Error> {
+        self.inner
+            .lock()
+            .names
+            .get(name)
+            .cloned()
+            .ok_or_else(|| Error::UnknownName { name: name.into(), scope: self.label.clone() })
+    }
+
+    /// Destroys one sequence. Twice is nothing.
+    pub(crate) fn destroy_sequence(&self, cell: &Arc<SequenceCell>, why: EndOfLife) {
+        // Closing waits until the native recording is back in its arena.
+        let _pass = self.engine.gate.enter();
+        {
+            let mut inner = self.inner.lock();
+            inner.stack.remove(&cell.entry);
+            if cell.named && inner.names.get(&cell.name).is_some_and(|named| Arc::ptr_eq(named, cell)) {
+                inner.names.remove(&cell.name);
+            }
+        }
+        cell.end(why);
+    }
+
+    /// An anonymous sequence that has no handle and is not running goes by itself (L8).
+    pub(crate) fn release_anonymous(&self, cell: &Arc<SequenceCell>) {
+        self.destroy_sequence(cell, EndOfLife::Destroyed(cell.site));
+    }
+
+    /// The sequences in creation order.
+    pub(crate) fn sequences(&self, which: impl Fn(&SequenceCell) -> bool) -> Vec<Arc<SequenceCell>> {
+        self.inner
+            .lock()
+            .stack
+            .values()
+            .filter_map(|entry| match entry {
+                Entry::Sequence(cell) if which(cell) => Some(cell.clone()),
+                _ => None,
+            })
+            .collect()
     }
 }

@@ -3,32 +3,21 @@
 //! and joined by `close`.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::backend::QueueId;
-use crate::engine::driver::NativeKernel;
 use crate::engine::finish::Mode;
+use crate::engine::jobs::Job;
 use crate::engine::quiet::quietly;
 use crate::engine::registration::HookRun;
 use crate::engine::scopes::ScopeCell;
-use crate::engine::wait::Parker;
 use crate::engine::{Engine, frames};
 use crate::report::DetachedHook;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Condvar, Mutex, thread, thread_local};
-
-/// One piece of work for the cleanup thread.
-pub(crate) enum Job {
-    /// Go on with this scope: its due execution hooks, or its finish. Polled once; what is pending puts itself back.
-    Scope(Arc<ScopeCell>, Mode),
-    /// A kernel that nothing names any more.
-    DestroyKernel(Arc<NativeKernel>),
-    /// The last manager handle is gone.
-    Close,
-}
 
 /// Puts a scope's job back when it can go on.
 struct JobWaker {
@@ -50,119 +39,6 @@ impl Wake for JobWaker {
 const MAX_INLINE: usize = 16;
 /// The same where there are no threads, and so nobody to hand over to.
 const MAX_INLINE_WITHOUT_THREADS: usize = 64;
-
-/// Work for the cleanup thread, and who sleeps until there is some.
-#[derive(Default)]
-pub(crate) struct CleanupQueue {
-    inner: Mutex<QueueInner>,
-    ready: Condvar,
-}
-
-#[derive(Default)]
-struct QueueInner {
-    jobs: VecDeque<Job>,
-    /// Threads that wait for something else and run jobs meanwhile.
-    sleepers: Vec<Weak<Parker>>,
-    /// The cleanup thread with another number is detached.
-    generation: u64,
-    stopped: bool,
-}
-
-impl QueueInner {
-    /// Closing is no job to run inside a wait: it would wait for the waiting hook.
-    fn inline_job(&self) -> Option<usize> {
-        self.jobs.iter().position(|job| !matches!(job, Job::Close))
-    }
-}
-
-/// Keeps a parker among the sleepers.
-pub(crate) struct Sleeper<'a> {
-    queue: &'a CleanupQueue,
-    parker: Weak<Parker>,
-}
-
-impl Drop for Sleeper<'_> {
-    fn drop(&mut self) {
-        self.queue.inner.lock().sleepers.retain(|known| !known.ptr_eq(&self.parker));
-    }
-}
-
-impl CleanupQueue {
-    pub(crate) fn try_pop(&self) -> Option<Job> {
-        self.inner.lock().jobs.pop_front()
-    }
-
-    /// A job to run inside a wait, unless this is the cleanup thread of an older `generation`.
-    fn try_pop_inline(&self, generation: Option<u64>) -> Option<Job> {
-        let mut inner = self.inner.lock();
-        if generation.is_some_and(|generation| generation != inner.generation) {
-            return None;
-        }
-        let at = inner.inline_job()?;
-        inner.jobs.remove(at)
-    }
-
-    fn has_inline_job(&self) -> bool {
-        self.inner.lock().inline_job().is_some()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.inner.lock().jobs.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Unparks `parker` whenever a job arrives.
-    pub(crate) fn sleeper(&self, parker: &Arc<Parker>) -> Sleeper<'_> {
-        let parker = Arc::downgrade(parker);
-        self.inner.lock().sleepers.push(parker.clone());
-        Sleeper { queue: self, parker }
-    }
-
-    fn push(&self, job: Job) {
-        let sleepers: Vec<Arc<Parker>> = {
-            let mut inner = self.inner.lock();
-            inner.jobs.push_back(job);
-            inner.sleepers.iter().filter_map(Weak::upgrade).collect()
-        };
-        self.ready.notify_all();
-        for parker in sleepers {
-            parker.unpark();
-        }
-    }
-
-    /// The next job for the thread of this generation; none once it is detached or stopped.
-    fn pop(&self, generation: u64) -> Option<Job> {
-        let mut inner = self.inner.lock();
-        loop {
-            if inner.generation != generation {
-                return None;
-            }
-            if let Some(job) = inner.jobs.pop_front() {
-                return Some(job);
-            }
-            if inner.stopped {
-                return None;
-            }
-            self.ready.wait(&mut inner);
-        }
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.inner.lock().stopped
-    }
-
-    fn stop(&self) {
-        self.inner.lock().stopped = true;
-        self.ready.notify_all();
-    }
-
-    pub(crate) fn generation(&self) -> u64 {
-        self.inner.lock().generation
-    }
-}
 
 thread_local! {
     /// The cleanup thread of which engine this is, by address and generation.
@@ -312,16 +188,8 @@ impl Engine {
     /// The cleanup thread is stuck in a hook (L16), or in waits that may need what is queued (L15): it is detached, and
     /// another takes its place.
     pub(crate) fn replace_cleanup_thread(self: &Arc<Self>, stuck: u64) {
-        let generation = {
-            let mut inner = self.cleanup.inner.lock();
-            if inner.generation != stuck {
-                // It was replaced for another hook that it is inside of.
-                return;
-            }
-            inner.generation += 1;
-            inner.generation
-        };
-        self.cleanup.ready.notify_all();
+        // Else it was replaced already, for another hook that it is inside of.
+        let Some(generation) = self.cleanup.take_over(stuck) else { return };
         let new = self.spawn_cleanup(generation);
         let old = self.threads.cleanup.lock().replace(new);
         // Not joined: it ends when its hook comes back.

@@ -20,6 +20,7 @@ pub(super) const CASES: &[Case] = &[
     case("hooks/the_cleanup_thread_serves_others_while_it_waits", &["L15"], the_cleanup_thread_serves_others),
     case("hooks/without_threads_a_wait_serves_others", &["L15"], without_threads_a_wait_serves_others),
     case("hooks/waits_inside_each_other_end", &["L15"], waits_inside_each_other_end),
+    case("hooks/deep_waits_end", &["L15"], deep_waits_end),
     case("hooks/two_hooks_wait_for_each_others_scopes", &["L15", "L16"], two_hooks_wait_for_each_other),
     case("hooks/a_cycle_through_a_thread_ends_by_deadline", &["L15", "L16"], a_cycle_through_a_thread),
 ];
@@ -155,14 +156,13 @@ fn without_threads_a_wait_serves_others(bed: &Bed) {
     assert!(manager.close().unwrap().is_clean());
 }
 
-/// Ten hooks on the cleanup thread wait inside each other, each for what the next one does: they end from the inside.
-fn waits_inside_each_other_end(bed: &Bed) {
-    const DEPTH: usize = 10;
-    let Rig { manager, .. } = bed.open();
+/// Hooks of dropped scopes wait inside each other, each for what the next one does. Returns the depth of each hook and its
+/// thread, in the order in which they ended.
+fn nest(manager: &Manager, depths: usize) -> mpsc::Receiver<(usize, std::thread::ThreadId)> {
     let (sender, ends) = mpsc::channel();
     let mut next: Option<ManagedScope> = None;
     let mut inner = Signal::default();
-    for depth in (0..DEPTH).rev() {
+    for depth in (0..depths).rev() {
         let below = next.take().map(|below| (below, manager.scope("pending").unwrap()));
         if let Some((_, pending)) = &below {
             let wait = inner.clone();
@@ -179,8 +179,9 @@ fn waits_inside_each_other_end(bed: &Bed) {
                 drop(below);
                 pending.finish_blocking()?;
             }
+            tell.send((depth, std::thread::current().id()))?;
             sets.set();
-            Ok(tell.send((depth, std::thread::current().id()))?)
+            Ok(())
         });
         let scope = manager.scope(format!("{depth}")).unwrap();
         scope.register(hook).unwrap();
@@ -188,9 +189,34 @@ fn waits_inside_each_other_end(bed: &Bed) {
         inner = mine;
     }
     drop(next);
+    ends
+}
+
+/// Ten hooks on the cleanup thread: they end from the inside, on that one thread.
+fn waits_inside_each_other_end(bed: &Bed) {
+    const DEPTH: usize = 10;
+    let Rig { manager, .. } = bed.open();
+    let ends = nest(&manager, DEPTH);
     let ends: Vec<_> = (0..DEPTH).map(|_| receive(&ends)).collect();
     assert!(ends.iter().map(|end| end.0).eq((0..DEPTH).rev()), "{ends:?}");
     assert!(ends.iter().all(|end| end.1 == ends[0].1), "on one thread");
+    assert!(manager.close().unwrap().is_clean());
+}
+
+/// Fifty hooks, more than one thread's stack is used for: other threads go on, and all end.
+fn deep_waits_end(bed: &Bed) {
+    const DEPTH: usize = 50;
+    let Rig { manager, .. } = bed.open();
+    let ends = nest(&manager, DEPTH);
+    let mut ended: Vec<_> = (0..DEPTH).map(|_| receive(&ends).0).collect();
+    assert_eq!(ended[0], DEPTH - 1);
+    ended.sort();
+    assert!(ended.into_iter().eq(0..DEPTH));
+    assert!(manager.close().unwrap().is_clean());
+    let Rig { manager, .. } = bed.open_with(super::support::threadless());
+    let ends = nest(&manager, DEPTH);
+    manager.poll().unwrap();
+    assert!((0..DEPTH).all(|_| ends.try_recv().is_ok()), "whoever polls does it all");
     assert!(manager.close().unwrap().is_clean());
 }
 
