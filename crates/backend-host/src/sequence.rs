@@ -305,12 +305,14 @@ mod tests {
         let block = block(&device);
         let panics = KernelSource::new("bad", &[]).host(|_| panic!("at {}", 4));
         let fails = KernelSource::new("bad", &[]).host_fallible(|_| Err("at 4".to_owned()));
-        for (value, source) in [(1, panics), (2, fails)] {
+        for (value, source, text) in
+            [(1, panics, "kernel `bad`: panicked: at 4"), (2, fails, "kernel `bad`: at 4")]
+        {
             let rest = HostOperation::Fill { target: block.range(0, 4), pattern: vec![1] };
             let mut sequence = recording(&device, [dispatch(source, Vec::new()), rest]);
             let error = run(&mut sequence, value).expect_err("the kernel is bad");
             assert_eq!(error.kind, BackendErrorKind::Execution);
-            assert_eq!(&*error.message, "kernel `bad`: panicked: at 4");
+            assert_eq!(&*error.message, text);
             assert_eq!(contents(&block, 0, 4), [0; 4]);
             sequence.collect().expect("told once");
         }
