@@ -65,54 +65,66 @@ impl Default for KernelSet {
 }
 
 fn scale() -> KernelSource {
-    KernelSource::new("scale", &[Access::ReadWrite]).host(|arguments| {
-        let factor: f32 = arguments.parameters();
-        for value in arguments.write::<f32>(0) {
-            *value *= factor;
-        }
-    })
+    KernelSource::new("scale", &[Access::ReadWrite])
+        .host(|arguments| {
+            let factor: f32 = arguments.parameters();
+            for value in arguments.write::<f32>(0) {
+                *value *= factor;
+            }
+        })
+        .wgsl(include_str!("kernels/scale.wgsl"), "scale")
 }
 
 fn add() -> KernelSource {
-    KernelSource::new("add", &[Access::Read, Access::Read, Access::Write]).host(|arguments| {
-        let ([x, y], [z]) = arguments.slices::<f32, 2, 1>([0, 1], [2]);
-        for ((z, x), y) in z.iter_mut().zip(x).zip(y) {
-            *z = x + y;
-        }
-    })
+    KernelSource::new("add", &[Access::Read, Access::Read, Access::Write])
+        .host(|arguments| {
+            let ([x, y], [z]) = arguments.slices::<f32, 2, 1>([0, 1], [2]);
+            for ((z, x), y) in z.iter_mut().zip(x).zip(y) {
+                *z = x + y;
+            }
+        })
+        .wgsl(include_str!("kernels/add.wgsl"), "add")
 }
 
 fn saxpy() -> KernelSource {
-    KernelSource::new("saxpy", &[Access::Read, Access::ReadWrite]).host(|arguments| {
-        let a: f32 = arguments.parameters();
-        let ([x], [y]) = arguments.slices::<f32, 1, 1>([0], [1]);
-        for (y, x) in y.iter_mut().zip(x) {
-            *y += a * x;
-        }
-    })
+    KernelSource::new("saxpy", &[Access::Read, Access::ReadWrite])
+        .host(|arguments| {
+            let a: f32 = arguments.parameters();
+            let ([x], [y]) = arguments.slices::<f32, 1, 1>([0], [1]);
+            for (y, x) in y.iter_mut().zip(x) {
+                *y += a * x;
+            }
+        })
+        .wgsl(include_str!("kernels/saxpy.wgsl"), "saxpy")
 }
 
 fn increment() -> KernelSource {
-    KernelSource::new("increment", &[Access::ReadWrite]).host(|arguments| {
-        for value in arguments.write::<u32>(0) {
-            *value = value.wrapping_add(1);
-        }
-    })
+    KernelSource::new("increment", &[Access::ReadWrite])
+        .host(|arguments| {
+            for value in arguments.write::<u32>(0) {
+                *value = value.wrapping_add(1);
+            }
+        })
+        .wgsl(include_str!("kernels/increment.wgsl"), "increment")
 }
 
 fn iota() -> KernelSource {
-    KernelSource::new("iota", &[Access::Write]).host(|arguments| {
-        for (value, index) in arguments.write::<u32>(0).iter_mut().zip(0..) {
-            *value = index;
-        }
-    })
+    KernelSource::new("iota", &[Access::Write])
+        .host(|arguments| {
+            for (value, index) in arguments.write::<u32>(0).iter_mut().zip(0..) {
+                *value = index;
+            }
+        })
+        .wgsl(include_str!("kernels/iota.wgsl"), "iota")
 }
 
 fn copy_u32() -> KernelSource {
-    KernelSource::new("copy_u32", &[Access::Read, Access::Write]).host(|arguments| {
-        let ([x], [y]) = arguments.slices::<u32, 1, 1>([0], [1]);
-        y.copy_from_slice(x);
-    })
+    KernelSource::new("copy_u32", &[Access::Read, Access::Write])
+        .host(|arguments| {
+            let ([x], [y]) = arguments.slices::<u32, 1, 1>([0], [1]);
+            y.copy_from_slice(x);
+        })
+        .wgsl(include_str!("kernels/copy_u32.wgsl"), "copy_u32")
 }
 
 fn fail() -> KernelSource {

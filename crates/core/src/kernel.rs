@@ -41,6 +41,8 @@ impl Access {
 pub enum KernelForm {
     /// A closure for the host backend, called once per dispatch on the queue's thread.
     Host(HostKernel),
+    /// A program for a device.
+    Device(DeviceKernel),
 }
 
 impl KernelForm {
@@ -48,6 +50,7 @@ impl KernelForm {
     pub fn name(&self) -> String {
         match self {
             KernelForm::Host(_) => "a host closure".to_owned(),
+            KernelForm::Device(kernel) => kernel.program.name().to_owned(),
         }
     }
 }
@@ -55,6 +58,39 @@ impl KernelForm {
 impl fmt::Debug for KernelForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
+    }
+}
+
+/// A kernel as a program for a device.
+///
+/// Its bindings are storage buffers of group (descriptor set) 0, in the order of the source's bindings. Where a
+/// dispatch has parameters, their bytes, padded to a multiple of four, are one more read-only storage buffer after
+/// them. An invocation tells from a buffer's length whether it has an element: the last workgroup may reach beyond.
+#[derive(Clone, Debug)]
+pub struct DeviceKernel {
+    /// The program.
+    pub program: DeviceProgram,
+    /// The function to start, as the program names it.
+    pub entry: Arc<str>,
+}
+
+/// The languages of [`DeviceKernel`]s.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum DeviceProgram {
+    /// WGSL text.
+    Wgsl(Arc<str>),
+    /// SPIR-V words.
+    SpirV(Arc<[u32]>),
+}
+
+impl DeviceProgram {
+    /// The language's name, for messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            DeviceProgram::Wgsl(_) => "WGSL",
+            DeviceProgram::SpirV(_) => "SPIR-V",
+        }
     }
 }
 
@@ -246,6 +282,34 @@ impl KernelSource {
         self
     }
 
+    /// Adds WGSL text, with the name of its entry point.
+    ///
+    /// ```
+    /// use tenure_core::{Access, KernelSource};
+    /// let double = KernelSource::new("double", &[Access::ReadWrite]).wgsl(
+    ///     "@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+    ///     @compute @workgroup_size(64)
+    ///     fn double(@builtin(global_invocation_id) id: vec3<u32>) {
+    ///         if id.x < arrayLength(&x) { x[id.x] *= 2.0; }
+    ///     }",
+    ///     "double",
+    /// );
+    /// assert_eq!(double.forms().len(), 1);
+    /// ```
+    pub fn wgsl(self, text: impl Into<Arc<str>>, entry: impl Into<Arc<str>>) -> Self {
+        self.device(DeviceProgram::Wgsl(text.into()), entry)
+    }
+
+    /// Adds SPIR-V words, with the name of their entry point.
+    pub fn spirv(self, words: impl Into<Arc<[u32]>>, entry: impl Into<Arc<str>>) -> Self {
+        self.device(DeviceProgram::SpirV(words.into()), entry)
+    }
+
+    fn device(mut self, program: DeviceProgram, entry: impl Into<Arc<str>>) -> Self {
+        self.forms.push(KernelForm::Device(DeviceKernel { program, entry: entry.into() }));
+        self
+    }
+
     /// The label, for errors, events and the driver's debug names.
     pub fn label(&self) -> &str {
         &self.label
@@ -271,12 +335,18 @@ impl KernelSource {
 
     /// The host form, if there is one.
     pub fn host_form(&self) -> Option<&HostKernel> {
-        self.forms
-            .iter()
-            .map(|form| match form {
-                KernelForm::Host(kernel) => kernel,
-            })
-            .next()
+        self.forms.iter().find_map(|form| match form {
+            KernelForm::Host(kernel) => Some(kernel),
+            KernelForm::Device(_) => None,
+        })
+    }
+
+    /// The forms for devices, in the order in which they were added: a backend takes the first that it can compile.
+    pub fn device_forms(&self) -> impl Iterator<Item = &DeviceKernel> {
+        self.forms.iter().filter_map(|form| match form {
+            KernelForm::Host(_) => None,
+            KernelForm::Device(kernel) => Some(kernel),
+        })
     }
 }
 
