@@ -1,12 +1,13 @@
 //! `cargo xtask`: the workspace's own commands. This file holds the command line and nothing else.
 //!
-//! One module per command: [`conformance`], [`mod@test`], [`doctor`], [`tidy`]. Beside them: [`backends`], the
+//! One module per command: [`conformance`], [`mod@test`], [`mod@bench`], [`doctor`], [`tidy`]. Beside them: [`backends`], the
 //! table of backends that all of them read; [`rules`], the contract's numbers; [`workspace`], where the
 //! repository is and how cargo is called; [`terminal`], how output looks.
 //!
 //! Not here: anything that a user of the library needs. The package is never published.
 
 mod backends;
+mod bench;
 mod conformance;
 mod doctor;
 mod rules;
@@ -33,6 +34,8 @@ enum Command {
     Conformance(conformance::Arguments),
     /// Run every check of this repository, set-up included.
     Test(test::Arguments),
+    /// Measure a topic, built for release: a table, and JSON and a chart on request.
+    Bench(bench::Arguments),
     /// Say which backends this machine can run, and the command that fixes what is missing.
     Doctor,
     /// Check the rules that no compiler checks: module docs, unsafe code, file lengths, links.
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Conformance(arguments) => conformance::command(&arguments),
         Command::Test(arguments) => test::command(&arguments),
+        Command::Bench(arguments) => bench::command(&arguments),
         Command::Doctor => doctor::command(),
         Command::Tidy => tidy::command(),
     };

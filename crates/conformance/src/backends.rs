@@ -39,6 +39,7 @@ pub fn host_expectations() -> Expectations {
         "faults/*",
         "loss/*",
         "observability/*",
+        "graphs/*",
         "field/*",
         "threads/*",
         "input/*",

@@ -224,6 +224,22 @@ pub enum Error {
         /// Why it cannot be.
         problem: Arc<str>,
     },
+    /// The node's payload was taken before (L26).
+    #[error("node {node} of graph `{graph}` was consumed: its payload was taken by an earlier step")]
+    NodeConsumed {
+        /// The graph's label.
+        graph: Arc<str>,
+        /// The node's number.
+        node: u64,
+    },
+    /// Somebody takes the node's payload, or looks at it, just now.
+    #[error("node {node} of graph `{graph}` is in use")]
+    NodeBusy {
+        /// The graph's label.
+        graph: Arc<str>,
+        /// The node's number.
+        node: u64,
+    },
     /// The device is lost; this is the first cause (L23).
     #[error("the device is lost: {cause}")]
     DeviceLost {

@@ -95,6 +95,15 @@ pub enum EventKind {
         /// How it ended.
         end: HookEnd,
     },
+    /// Dead nodes of a graph were swept.
+    Sweep {
+        /// The graph's label.
+        graph: Arc<str>,
+        /// Nodes removed.
+        nodes: u64,
+        /// Bytes of their payloads.
+        bytes: u64,
+    },
     /// The device was lost.
     DeviceLost,
     /// The manager has closed.
@@ -174,6 +183,9 @@ impl fmt::Display for Event {
                     write!(f, " for #{execution}")?;
                 }
                 write!(f, " {}", format!("{end:?}").to_lowercase())
+            }
+            EventKind::Sweep { graph, nodes, bytes } => {
+                write!(f, "sweep `{graph}` {nodes} nodes {bytes} bytes")
             }
             EventKind::DeviceLost => f.write_str("device lost"),
             EventKind::Closed => f.write_str("closed"),

@@ -2,7 +2,7 @@
 //!
 //! Engines use [`Manager`], [`Tensor`], [`ManagedScope`], [`ManagedSequence`] and [`Execution`]; backends
 //! implement [`Backend`] and its [`backend::Scope`] and [`backend::Sequence`]. The contract's rules are
-//! numbered L1 to L28 in ARCHITECTURE.md.
+//! numbered L1 to L28 in docs/contract.md.
 //!
 //! This crate names no driver. The facade `tenure` opens a backend by name.
 
@@ -15,6 +15,7 @@ pub mod cleanup;
 mod engine;
 pub mod error;
 pub mod event;
+pub mod graph;
 pub mod kernel;
 pub mod manager;
 pub mod operation;
@@ -39,6 +40,7 @@ pub use error::{
     RunError, SharedError, Site,
 };
 pub use event::{Event, EventKind, EventLog, EventStream, HookEnd};
+pub use graph::{Graph, GraphCleanup, GraphReport, Node, SweepOnFinish, SweepReport};
 pub use kernel::{Access, HostArguments, Kernel, KernelSource};
 pub use manager::{Manager, ManagerOptions, OutOfMemoryCallback, OutOfMemoryRequest, TrimPolicy};
 pub use operation::{Dispatch, Download, Op};

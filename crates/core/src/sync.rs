@@ -31,6 +31,10 @@ mod modelled {
             Mutex(shuttle::sync::Mutex::new(value))
         }
 
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+        }
+
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             MutexGuard(Some(self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())))
         }
@@ -86,6 +90,9 @@ mod modelled {
         }
     }
 }
+
+/// A borrow flag across threads: only ever tried, so nobody waits in it, and shuttle need not model it.
+pub(crate) use parking_lot::RwLock as BorrowLock;
 
 #[cfg(feature = "shuttle")]
 pub(crate) use modelled::*;

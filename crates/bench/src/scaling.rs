@@ -1,0 +1,51 @@
+//! How work scales with threads, beside a loop that shares nothing: the machine's own limits cancel out.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::Instant;
+
+use crate::measure::median;
+
+/// Runs of each kind; their median counts.
+const RUNS: usize = 9;
+
+/// Seconds that `threads` threads need for `work` each.
+fn seconds(threads: usize, work: &(impl Fn() + Sync)) -> f64 {
+    let start = Barrier::new(threads + 1);
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    start.wait();
+                    work();
+                })
+            })
+            .collect();
+        start.wait();
+        let began = Instant::now();
+        for thread in running {
+            thread.join().expect("the work does not panic");
+        }
+        began.elapsed().as_secs_f64()
+    })
+}
+
+/// The work that shares nothing: arithmetic in registers.
+fn spin(rounds: u64) {
+    let mut value = 1_u64;
+    for at in 0..rounds {
+        value = black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(at));
+    }
+}
+
+/// How well `threads` threads scale at `work`, as a part of how well they scale at spinning, both in one run: 1 is as
+/// good as a loop that shares nothing.
+pub fn relative_scaling(threads: usize, spin_rounds: u64, work: impl Fn() + Sync) -> f64 {
+    let spinning = || spin(spin_rounds);
+    let ratios = (0..RUNS).map(|_| {
+        let own = seconds(1, &work) / seconds(threads, &work);
+        let independent = seconds(1, &spinning) / seconds(threads, &spinning);
+        own / independent
+    });
+    median(ratios.collect())
+}

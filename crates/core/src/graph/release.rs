@@ -1,0 +1,155 @@
+//! Letting go of nodes: the last hold removes a node, and what only it kept alive, in a loop (L24).
+//!
+//! Each thread has a list of work. A payload's destructor that lets go of other nodes adds to the list of the loop that
+//! it runs in: nothing recurses, however nodes and payloads are linked.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use crate::engine::quiet::quietly;
+use crate::graph::Payload;
+use crate::graph::cell::{GraphCell, NodeCell, Parents};
+use crate::graph::report::SweepReport;
+use crate::sync::atomic::Ordering;
+use crate::sync::thread_local;
+
+/// What is left of a removed node.
+pub(crate) struct Dead<N: Payload> {
+    pub payload: Option<N>,
+    pub parents: Parents<N>,
+    /// Of the payload, if it is there.
+    pub bytes: u64,
+}
+
+/// A hold on a node of any payload.
+trait Hold {
+    fn release(self: Arc<Self>);
+}
+
+impl<N: Payload> Hold for NodeCell<N> {
+    fn release(self: Arc<Self>) {
+        // Of several threads that let go at the same time, exactly one gets the node.
+        if let Some(node) = Arc::into_inner(self) {
+            remove(node);
+        }
+    }
+}
+
+thread_local! {
+    /// A loop runs on this thread.
+    static RUNNING: Cell<bool> = Cell::new(false);
+    /// What its loop has still to let go of. The newest goes first: a node before its ancestors.
+    static WORK: RefCell<Vec<Arc<dyn Hold>>> = RefCell::new(Vec::new());
+    /// Nodes and bytes that this thread has removed.
+    static TALLY: Cell<(u64, u64)> = Cell::new((0, 0));
+}
+
+/// Ends the loop, also if something in it panics.
+struct Running;
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = RUNNING.try_with(|running| running.set(false));
+    }
+}
+
+/// Begins a loop; none if one runs on this thread already.
+fn begin() -> Option<Running> {
+    let was = RUNNING.try_with(|running| running.replace(true)).unwrap_or(false);
+    // Not `then_some`: that would make one, and drop it.
+    (!was).then(|| Running)
+}
+
+/// Lets go of one hold on a node.
+pub(super) fn let_go<N: Payload>(cell: Arc<NodeCell<N>>) {
+    match begin() {
+        Some(_running) => {
+            if let Some(node) = Arc::into_inner(cell) {
+                remove(node);
+                run();
+            }
+        }
+        None => push(cell),
+    }
+}
+
+fn push<N: Payload>(cell: Arc<NodeCell<N>>) {
+    let mut cell = Some(cell);
+    // The list is gone while the thread's own destructors run: then this one is let go of right here.
+    let _ = WORK.try_with(|work| work.borrow_mut().push(cell.take().expect("pushed once")));
+    if let Some(cell) = cell {
+        cell.release();
+    }
+}
+
+/// Works until the list is empty.
+fn run() {
+    while let Ok(Some(next)) = WORK.try_with(|work| work.borrow_mut().pop()) {
+        next.release();
+    }
+}
+
+/// Removes a node that nothing holds, or retires it under a pin.
+fn remove<N: Payload>(node: NodeCell<N>) {
+    let consumed = node.is_consumed();
+    let (graph, dead) = node.into_dead();
+    if consumed {
+        graph.count_consumed_out();
+    }
+    if graph.pins.load(Ordering::SeqCst) > 0 {
+        let mut retired = graph.retired.lock();
+        graph.retired_nodes.fetch_add(1, Ordering::Relaxed);
+        retired.push(dead);
+        return;
+    }
+    bury(&graph, dead);
+    if graph.retired_nodes.load(Ordering::Relaxed) > 0 {
+        // What a pin has left over goes with the next node that goes.
+        for dead in take_retired(&graph) {
+            bury(&graph, dead);
+        }
+    }
+}
+
+/// The payload goes now; the parents when the loop comes to them.
+fn bury<N: Payload>(graph: &GraphCell<N>, dead: Dead<N>) {
+    let Dead { payload, parents, bytes } = dead;
+    graph.count_out(bytes);
+    let _ = TALLY.try_with(|tally| {
+        let (nodes, sum) = tally.get();
+        tally.set((nodes + 1, sum + bytes));
+    });
+    for parent in parents {
+        push(parent);
+    }
+    // User code, with no lock held; its panic keeps no other node from going (L25).
+    if quietly(|| drop(payload)).is_none() {
+        graph.panics.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(target: "tenure", "graph `{}`: a payload's destructor panicked", graph.label);
+    }
+}
+
+fn take_retired<N: Payload>(graph: &GraphCell<N>) -> Vec<Dead<N>> {
+    let mut retired = graph.retired.lock();
+    let taken = std::mem::take(&mut *retired);
+    graph.retired_nodes.fetch_sub(taken.len() as u64, Ordering::Relaxed);
+    taken
+}
+
+/// Removes what has retired, and what only that kept alive, unless the graph is pinned.
+pub(super) fn sweep<N: Payload>(graph: &GraphCell<N>) -> SweepReport {
+    let pinned = graph.retired_nodes.load(Ordering::Relaxed);
+    if graph.pins.load(Ordering::SeqCst) > 0 {
+        return SweepReport { pinned, ..SweepReport::default() };
+    }
+    let before = TALLY.try_with(Cell::get).unwrap_or_default();
+    let running = begin();
+    for dead in take_retired(graph) {
+        bury(graph, dead);
+    }
+    if running.is_some() {
+        run();
+    }
+    let after = TALLY.try_with(Cell::get).unwrap_or_default();
+    SweepReport { nodes: after.0 - before.0, bytes: after.1 - before.1, pinned: 0 }
+}
