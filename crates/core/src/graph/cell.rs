@@ -76,7 +76,7 @@ impl<N: Payload> NodeCell<N> {
 
     /// Takes a share of the payload: nobody takes it meanwhile.
     pub(super) fn share(&self) -> Result<(), Error> {
-        let share = |state| (state < CONSUMED - 1).then_some(state + 1);
+        let share = |state| (state < CONSUMED - 1).then(|| state + 1);
         match self.state.fetch_update(Ordering::Acquire, Ordering::Acquire, share) {
             Ok(_) => Ok(()),
             Err(state) => Err(self.refused(state)),

@@ -89,43 +89,56 @@ fn run() {
     }
 }
 
-/// Removes a node that nothing holds, or retires it under a pin.
+/// Removes a node that nothing holds, or retires it under a pin. What only it kept alive goes too: along its first
+/// parent here, along the others by the list.
 fn remove<N: Payload>(node: NodeCell<N>) {
-    let consumed = node.is_consumed();
-    let (graph, dead) = node.into_dead();
-    if consumed {
-        graph.count_consumed_out();
-    }
-    if graph.pins.load(Ordering::SeqCst) > 0 {
-        let mut retired = graph.retired.lock();
-        graph.retired_nodes.fetch_add(1, Ordering::Relaxed);
-        retired.push(dead);
-        return;
-    }
-    bury(&graph, dead);
-    if graph.retired_nodes.load(Ordering::Relaxed) > 0 {
-        // What a pin has left over goes with the next node that goes.
-        for dead in take_retired(&graph) {
-            bury(&graph, dead);
+    let mut next = Some(node);
+    while let Some(node) = next {
+        let consumed = node.is_consumed();
+        let (graph, dead) = node.into_dead();
+        if consumed {
+            graph.count_consumed_out();
+        }
+        if graph.pins.load(Ordering::SeqCst) > 0 {
+            let mut retired = graph.retired.lock();
+            graph.retired_nodes.fetch_add(1, Ordering::Relaxed);
+            retired.push(dead);
+            return;
+        }
+        next = bury(&graph, dead).and_then(Arc::into_inner);
+        if graph.retired_nodes.load(Ordering::Relaxed) > 0 {
+            // What a pin has left over goes with the next node that goes.
+            bury_retired(&graph);
         }
     }
 }
 
-/// The payload goes now; the parents when the loop comes to them.
-fn bury<N: Payload>(graph: &GraphCell<N>, dead: Dead<N>) {
+/// The payload goes now. Returns the first parent, which the caller lets go of; the others go by the list.
+fn bury<N: Payload>(graph: &GraphCell<N>, dead: Dead<N>) -> Option<Arc<NodeCell<N>>> {
     let Dead { payload, parents, bytes } = dead;
     graph.count_out(bytes);
     let _ = TALLY.try_with(|tally| {
         let (nodes, sum) = tally.get();
         tally.set((nodes + 1, sum + bytes));
     });
-    for parent in parents {
+    let mut parents = parents.into_iter();
+    let first = parents.next();
+    for parent in parents.rev() {
         push(parent);
     }
     // User code, with no lock held; its panic keeps no other node from going (L25).
-    if quietly(|| drop(payload)).is_none() {
+    if std::mem::needs_drop::<N>() && quietly(|| drop(payload)).is_none() {
         graph.panics.fetch_add(1, Ordering::Relaxed);
         tracing::error!(target: "tenure", "graph `{}`: a payload's destructor panicked", graph.label);
+    }
+    first
+}
+
+fn bury_retired<N: Payload>(graph: &GraphCell<N>) {
+    for dead in take_retired(graph) {
+        if let Some(parent) = bury(graph, dead) {
+            push(parent);
+        }
     }
 }
 
@@ -144,9 +157,7 @@ pub(super) fn sweep<N: Payload>(graph: &GraphCell<N>) -> SweepReport {
     }
     let before = TALLY.try_with(Cell::get).unwrap_or_default();
     let running = begin();
-    for dead in take_retired(graph) {
-        bury(graph, dead);
-    }
+    bury_retired(graph);
     if running.is_some() {
         run();
     }

@@ -1,10 +1,12 @@
 //! Models of the real engine under shuttle, which explores interleavings of every lock, wait and atomic:
-//! handle drop against the sweep of retired blocks against finish against close.
+//! handle drop against the sweep of retired blocks against finish against close. Graphs have their own (`graphs.rs`).
 //!
 //! Run with `cargo test -p tenure-core --features shuttle --test shuttle`.
 
 #![cfg(feature = "shuttle")]
 
+mod graphs;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::sync::Arc;
