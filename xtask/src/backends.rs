@@ -83,7 +83,7 @@ fn unknown_backend(name: &str) -> Problem {
     } else {
         format!("there is no backend `{name}`")
     };
-    Problem::new(format!("{what}; there is: all, {}", known.join(", ")))
+    Problem::new(format!("{what}; there is: {}", known.join(", ")))
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
     fn an_unknown_name_lists_what_exists() {
         let message = select(&names(&["host", "metal"])).unwrap_err().to_string();
         assert!(message.contains("no backend `metal`"), "{message}");
-        assert!(message.contains("all, host"), "{message}");
+        assert!(message.contains("there is: host"), "{message}");
     }
 
     #[test]

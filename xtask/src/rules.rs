@@ -1,6 +1,6 @@
-//! The numbers of the contract, with a few words for each, and which of them need a conformance case.
+//! The numbers of the contract, with a few words for each. Every rule needs a conformance case.
 //!
-//! Not here: what the rules say. The contract stands in ARCHITECTURE.md.
+//! Not here: what the rules say. The contract stands in docs/contract.md.
 
 /// One rule of the contract.
 #[derive(Debug)]
@@ -9,51 +9,38 @@ pub struct Rule {
     pub id: &'static str,
     /// A reminder for tables, not the rule.
     pub title: &'static str,
-    /// Whether this version must have a conformance case that cites the rule.
-    pub covered: Coverage,
 }
-
-/// Whether a rule must have a conformance case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coverage {
-    /// At least one case cites the rule, or `cargo xtask tidy` fails.
-    Required,
-    /// The rule is about a part that is not in this version.
-    NotInThisVersion,
-}
-
-use Coverage::{NotInThisVersion, Required};
 
 /// All rules, in order: row `n` is rule `L(n + 1)`.
 pub const RULES: [Rule; 28] = [
-    rule("L1", "owners and handles", Required),
-    rule("L2", "retired exactly once", Required),
-    rule("L3", "stale handles", Required),
-    rule("L4", "nothing freed in flight", Required),
-    rule("L5", "recordings keep alive", Required),
-    rule("L6", "any drop order", Required),
-    rule("L7", "sequence states", Required),
-    rule("L8", "names and clearing", Required),
-    rule("L9", "evaluating again", Required),
-    rule("L10", "one stack per scope", Required),
-    rule("L11", "hooks run once", Required),
-    rule("L12", "hook keys", Required),
-    rule("L13", "every error is kept", Required),
-    rule("L14", "host and device hooks", Required),
-    rule("L15", "no lock in user code", Required),
-    rule("L16", "finishing a scope", Required),
-    rule("L17", "dropped scopes", Required),
-    rule("L18", "dropped futures", Required),
-    rule("L19", "exact accounting", Required),
-    rule("L20", "out of memory", Required),
-    rule("L21", "trim policy", Required),
-    rule("L22", "budgets and sizes", Required),
-    rule("L23", "lost device", Required),
-    rule("L24", "graph nodes go", NotInThisVersion),
-    rule("L25", "graph pins", NotInThisVersion),
-    rule("L26", "consumed nodes", NotInThisVersion),
-    rule("L27", "events", Required),
-    rule("L28", "close report", Required),
+    rule("L1", "owners and handles"),
+    rule("L2", "retired exactly once"),
+    rule("L3", "stale handles"),
+    rule("L4", "nothing freed in flight"),
+    rule("L5", "recordings keep alive"),
+    rule("L6", "any drop order"),
+    rule("L7", "sequence states"),
+    rule("L8", "names and clearing"),
+    rule("L9", "evaluating again"),
+    rule("L10", "one stack per scope"),
+    rule("L11", "hooks run once"),
+    rule("L12", "hook keys"),
+    rule("L13", "every error is kept"),
+    rule("L14", "host and device hooks"),
+    rule("L15", "no lock in user code"),
+    rule("L16", "finishing a scope"),
+    rule("L17", "dropped scopes"),
+    rule("L18", "dropped futures"),
+    rule("L19", "exact accounting"),
+    rule("L20", "out of memory"),
+    rule("L21", "trim policy"),
+    rule("L22", "budgets and sizes"),
+    rule("L23", "lost device"),
+    rule("L24", "graph nodes go"),
+    rule("L25", "graph pins"),
+    rule("L26", "consumed nodes"),
+    rule("L27", "events"),
+    rule("L28", "close report"),
 ];
 
 /// The place of a rule in [`RULES`]; `None` if the contract has no such number.
@@ -61,8 +48,8 @@ pub fn index_of(id: &str) -> Option<usize> {
     RULES.iter().position(|rule| rule.id == id)
 }
 
-const fn rule(id: &'static str, title: &'static str, covered: Coverage) -> Rule {
-    Rule { id, title, covered }
+const fn rule(id: &'static str, title: &'static str) -> Rule {
+    Rule { id, title }
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// End the process when a case runs for longer.
-    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 240, value_name = "SECONDS")]
     pub timeout: u64,
 }
 

@@ -9,6 +9,8 @@
 #![deny(missing_docs)]
 #![allow(clippy::missing_const_for_thread_local, reason = "shuttle's macro takes no const block")]
 
+pub use bytemuck;
+
 pub mod backend;
 mod backend_error;
 pub mod cleanup;

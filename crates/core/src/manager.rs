@@ -57,7 +57,23 @@ pub struct OutOfMemoryRequest {
 /// No lock is held, and it may allocate; it is not called for its own allocations (L15, L20).
 pub type OutOfMemoryCallback = Arc<dyn Fn(&OutOfMemoryRequest) -> Result<(), BoxError> + Send + Sync>;
 
-/// How to open a manager.
+/// How to open a manager. Made by `ManagerOptions::builder()`, the options that are wanted, and `.build()`.
+///
+/// | option | takes | default |
+/// | --- | --- | --- |
+/// | `label` | text: the name, for errors and reports | "manager" |
+/// | `budget` | `u64`, bytes that may be reserved from the driver at most (L22) | what the driver gives |
+/// | `trim` | [`TrimPolicy`]: when cached memory goes back to the driver (L21) | [`TrimPolicy::OnFinish`] |
+/// | `threads` | `bool`: whether tenure may make its two threads; without them [`Manager::poll`] does their work | `true` |
+/// | `hook_deadline` | [`Duration`]: the time that one run of a hook may take (L16); needs threads | no limit |
+/// | `finish_deadline` | [`Duration`]: how long finishing a scope waits for its executions (L16); needs threads | no limit |
+/// | `on_out_of_memory` | [`OutOfMemoryCallback`]: called when memory has run out (L20) | nobody is asked |
+///
+/// ```
+/// use tenure_core::{ManagerOptions, TrimPolicy};
+/// let options = ManagerOptions::builder().label("training").budget(1 << 30).trim(TrimPolicy::Never).build();
+/// # drop(options);
+/// ```
 #[derive(Clone, TypedBuilder)]
 pub struct ManagerOptions {
     /// The name, for errors and reports.
@@ -250,8 +266,22 @@ impl Manager {
         }
     }
 
-    /// As [`Manager::run`] for an async body, which gets the scope by value and gives it back with its result.
-    /// Dropping the future abandons the scope; a panic finishes it as panicked, on the cleanup thread.
+    /// As [`Manager::run`] for an async body, which gets a shared handle of the scope. Dropping the future abandons the
+    /// scope; a panic finishes it as panicked, on the cleanup thread.
+    ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Error, Manager, ManagerOptions, op};
+    /// # let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let finished = manager.run_async("batch", |scope| async move {
+    ///     let tensor = scope.tensor::<u32>(4)?;
+    ///     scope.evaluate([op::fill(&tensor, 7)])?.await?;
+    ///     tensor.read_async().await
+    /// });
+    /// let (values, report) = pollster::block_on(finished)?;
+    /// assert_eq!((values, report.executions), (vec![7; 4], 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Manager::run`].

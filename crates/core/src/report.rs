@@ -121,11 +121,11 @@ pub struct ScopeReport {
     pub scope: Arc<str>,
     /// How it ended.
     pub outcome: Outcome,
-    /// Executions that were submitted in it.
+    /// Executions that were submitted in it, not in the scopes below it.
     pub executions: u64,
     /// One row a registration, in the order of registration.
     pub hooks: Vec<HookReport>,
-    /// Scope-local tensors that finishing retired.
+    /// Scope-local tensors that finishing retired. Those whose handles had gone before are not among them.
     pub released_tensors: u64,
     /// Bytes of those tensors.
     pub released_bytes: u64,

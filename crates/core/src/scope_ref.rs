@@ -22,7 +22,14 @@ use crate::scope::ManagedScope;
 use crate::sequence::{Execution, ManagedSequence};
 use crate::tensor::{Element, Tensor, TensorOptions};
 
-/// How to open a scope.
+/// How to open a scope. Made by `ScopeOptions::builder()`, the options that are wanted, and `.build()`.
+///
+/// | option | takes | default |
+/// | --- | --- | --- |
+/// | `label` | text: the name, for errors, events and reports | "scope" |
+/// | `queue` | [`QueueId`]: the queue that its sequences are submitted to | the parent's, or queue 0 |
+/// | `hook_deadline` | [`Duration`]: the time that one run of a hook may take (L16) | the parent's, or the manager's |
+/// | `finish_deadline` | [`Duration`]: how long finishing waits for executions (L16) | the parent's, or the manager's |
 #[derive(Clone, Debug, TypedBuilder)]
 pub struct ScopeOptions {
     /// The name, for errors, events and reports.

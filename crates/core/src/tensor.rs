@@ -33,7 +33,12 @@ pub(crate) fn element_type<T: Element>() -> ElementType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub(crate) u64);
 
-/// How to make a tensor.
+/// How to make a tensor. Made by `TensorOptions::builder()`, the options that are wanted, and `.build()`.
+///
+/// | option | takes | default |
+/// | --- | --- | --- |
+/// | `shape` | an array or slice of `u64`: the extent of each dimension, in elements | has to be given |
+/// | `label` | text: the name, for errors, events and reports | "tensor" |
 #[derive(Clone, Debug, TypedBuilder)]
 pub struct TensorOptions {
     /// Extent of each dimension, in elements.

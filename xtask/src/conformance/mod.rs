@@ -17,6 +17,7 @@ mod summary;
 #[cfg(all(test, unix))]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ use self::progress::Progress;
 use self::protocol::{Case, Status};
 use self::record::{Presence, Record};
 use crate::backends::{self, Backend};
-use crate::terminal::{bold, indented};
+use crate::terminal::bold;
 use crate::workspace::{Problem, Verdict, root};
 
 pub use self::build::PACKAGE;
@@ -56,11 +57,12 @@ pub struct Arguments {
     #[arg(long)]
     pub release: bool,
     /// End a suite that shows no sign of life for this long.
-    #[arg(long, default_value_t = PATIENCE, value_name = "SECONDS")]
+    #[arg(long, default_value_t = PATIENCE, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub patience: u64,
 }
 
-/// How long a suite may be silent, in seconds. Far above what any case takes.
+/// How long a suite may be silent, in seconds. Far above what any case takes, and above the time after which the suite
+/// itself ends a case.
 const PATIENCE: u64 = 300;
 
 impl Default for Arguments {
@@ -103,6 +105,10 @@ pub fn command(arguments: &Arguments) -> Verdict {
 pub fn run(arguments: &Arguments) -> Result<Summary, Problem> {
     let chosen = backends::select(&arguments.backend)?;
     let required = required(&arguments.require, &chosen)?;
+    // A run is long: a file that cannot be written is found before it.
+    for file in [&arguments.json, &arguments.junit].into_iter().flatten() {
+        check_writable(file)?;
+    }
     let mut records = Vec::new();
     for backend in chosen {
         records.push(run_one(backend, arguments)?);
@@ -135,8 +141,9 @@ fn check_filter(backend: &Backend, executable: &Path, filters: &[String]) -> Res
         return Ok(());
     }
     let all = list(suite(backend, executable, &[]))?;
-    let all: String = all.iter().map(|case| format!("{case}\n")).collect();
-    Err(Problem::new(format!("no case matches `{}`; there is:\n{}", filters.join("`, `"), indented(&all, 2))))
+    let topics: BTreeSet<&str> = all.iter().filter_map(|case| case.split('/').next()).collect();
+    let topics: Vec<String> = topics.into_iter().map(|topic| format!("{topic}/")).collect();
+    Err(Problem::new(format!("no case matches `{}`; there are: {}", filters.join("`, `"), topics.join(", "))))
 }
 
 /// One line a case: its id and its rules.
@@ -192,6 +199,11 @@ fn is_good(records: &[Record], required: &[&str]) -> bool {
         };
         there && record.tally().failed == 0
     })
+}
+
+fn check_writable(file: &Path) -> Result<(), Problem> {
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    opened.map(drop).map_err(Problem::while_doing(format!("writing {}", file.display())))
 }
 
 fn write(file: Option<&Path>, contents: impl FnOnce() -> String) -> Result<(), Problem> {
