@@ -187,7 +187,10 @@ impl std::ops::Add for Usage {
     type Output = Usage;
 
     fn add(self, other: Usage) -> Usage {
-        Usage { bytes: self.bytes + other.bytes, blocks: self.blocks + other.blocks }
+        Usage {
+            bytes: self.bytes.saturating_add(other.bytes),
+            blocks: self.blocks.saturating_add(other.blocks),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::backend::TimelinePoint;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::sequences::{Native, SequenceCell};
 use crate::engine::wait::deadline_after;
+use crate::engine::wakers::{Waiter, WaiterId};
 use crate::error::{EndOfLife, Error};
 use crate::operation::Op;
 
@@ -149,7 +150,7 @@ impl ManagedSequence {
     /// submitted then.
     pub fn evaluate(&self) -> Result<Execution, Error> {
         let cell = self.cell();
-        cell.engine().evaluate(cell).map(|execution| Execution { cell: execution })
+        cell.engine().evaluate(cell).map(Execution::new)
     }
 
     /// Evaluates and waits for the result.
@@ -188,9 +189,26 @@ pub enum ExecutionStatus {
 ///
 /// The result is there before the execution's hooks run; only `finish` waits for those (L7). Dropping it
 /// cancels the wait, never the work (L18).
-#[derive(Clone)]
 pub struct Execution {
     cell: Arc<ExecutionCell>,
+    /// Once it was polled.
+    waiter: Option<WaiterId>,
+}
+
+impl Clone for Execution {
+    fn clone(&self) -> Self {
+        Execution::new(self.cell.clone())
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        if let Some(waiter) = self.waiter
+            && !self.cell.engine().is_foreign_process()
+        {
+            self.cell.forget_waiter(waiter);
+        }
+    }
 }
 
 impl fmt::Debug for Execution {
@@ -204,6 +222,10 @@ impl fmt::Debug for Execution {
 }
 
 impl Execution {
+    fn new(cell: Arc<ExecutionCell>) -> Self {
+        Execution { cell, waiter: None }
+    }
+
     /// Its number in its scope, from 1.
     pub fn number(&self) -> u64 {
         self.cell.number
@@ -251,7 +273,8 @@ impl Execution {
 impl Future for Execution {
     type Output = Result<(), Error>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.cell.poll_wait(context.waker())
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let id = *self.waiter.get_or_insert_with(WaiterId::new);
+        self.cell.poll_wait(&Waiter::new(id, context.waker()))
     }
 }

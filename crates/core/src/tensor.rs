@@ -16,7 +16,9 @@ use bytemuck::Pod;
 use smallvec::SmallVec;
 use typed_builder::TypedBuilder;
 
+use crate::engine::execution::ExecutionCell;
 use crate::engine::tensors::{ElementType, TensorCell};
+use crate::engine::wakers::{Waiter, WaiterId};
 use crate::error::{EndOfLife, Error, Site};
 
 /// What a tensor can hold: plain data of at least one byte.
@@ -200,7 +202,7 @@ impl<T: Element> Tensor<T> {
     /// A future of the elements, after all work that writes the tensor. It keeps the tensor alive; dropping
     /// it cancels the wait only (L18).
     pub fn read_async(&self) -> ReadFuture<T> {
-        ReadFuture { view: self.whole() }
+        ReadFuture { view: self.whole(), waits: None }
     }
 
     /// A range of elements. It counts as a use of the whole tensor's memory.
@@ -440,10 +442,27 @@ impl<T> From<&View<T>> for View<T> {
 }
 
 /// A future of a tensor's elements. Made by [`Tensor::read_async`].
-#[derive(Debug)]
 #[must_use = "a future does nothing until it is polled"]
 pub struct ReadFuture<T> {
     view: View<T>,
+    /// Once it was polled: who waits, and for which execution.
+    waits: Option<(WaiterId, Arc<ExecutionCell>)>,
+}
+
+impl<T> fmt::Debug for ReadFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadFuture").field("tensor", &self.view.used.handle).finish_non_exhaustive()
+    }
+}
+
+impl<T> Drop for ReadFuture<T> {
+    fn drop(&mut self) {
+        if let Some((waiter, execution)) = self.waits.take()
+            && !execution.engine().is_foreign_process()
+        {
+            execution.forget_waiter(waiter);
+        }
+    }
 }
 
 impl<T: Element> ReadFuture<T> {
@@ -459,16 +478,18 @@ impl<T: Element> ReadFuture<T> {
 impl<T: Element> Future for ReadFuture<T> {
     type Output = Result<Vec<T>, Error>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let cell = &self.view.used.handle.cell;
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let cell = self.view.used.handle.cell.clone();
+        let id = self.waits.take().map_or_else(WaiterId::new, |(id, _)| id);
         if let Err(error) = cell.check_live() {
             return Poll::Ready(Err(error));
         }
         if !cell.engine.options.threads {
             cell.engine.retire_and_queue_hooks();
         }
-        while let Some(point) = cell.engine.unretired_write(cell) {
-            if !cell.engine.poll_point(point, context.waker()) {
+        while let Some(point) = cell.engine.unretired_write(&cell) {
+            if let Some(execution) = cell.engine.poll_point(point, &Waiter::new(id, context.waker())) {
+                self.waits = Some((id, execution));
                 return Poll::Pending;
             }
         }

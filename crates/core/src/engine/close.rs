@@ -97,7 +97,8 @@ impl Engine {
         leave: bool,
     ) -> Result<Option<CloseReport>, Error> {
         self.check_process()?;
-        if frames::inside(self) || self.gate.is_thread_inside() {
+        // A waker on the timeline thread: closing would wait for that thread, which is this one.
+        if frames::inside(self) || self.gate.is_thread_inside() || self.on_timeline_thread() {
             return Err(self.would_deadlock());
         }
         let deadline = after.and_then(deadline_after);
@@ -161,11 +162,15 @@ impl Engine {
         }
         {
             let mut stage = self.closing.stage.lock();
-            if !matches!(*stage, Stage::Open) {
-                return;
+            match *stage {
+                Stage::Open => {
+                    *stage = Stage::Waiting(None);
+                    self.closing.phase.store(CLOSING, Ordering::SeqCst);
+                }
+                // Given up for now: with threads it is in the queue, without them nobody else would go on.
+                Stage::Waiting(_) if !self.options.threads => {}
+                Stage::Waiting(_) | Stage::Owned(_) | Stage::Closed(_) => return,
             }
-            *stage = Stage::Waiting(None);
-            self.closing.phase.store(CLOSING, Ordering::SeqCst);
         }
         let inside = frames::inside(self) || self.gate.is_thread_inside() || self.on_own_thread();
         let nothing_to_wait_for = self.roots.lock().is_empty()
@@ -177,6 +182,17 @@ impl Engine {
             self.close_abandoned(None);
         } else {
             self.push_job(Job::Close);
+        }
+    }
+
+    /// Without threads: the last manager handle went inside a hook, whose call has now ended. Nobody else would close.
+    pub(crate) fn close_if_orphaned(self: &Arc<Self>) {
+        if self.options.threads || frames::inside(self) || self.gate.is_thread_inside() {
+            return;
+        }
+        let orphaned = self.closing.user().is_some_and(|user| user.strong_count() == 0);
+        if orphaned && matches!(*self.closing.stage.lock(), Stage::Waiting(_)) {
+            self.close_abandoned(None);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::engine::execution::ExecutionCell;
 use crate::engine::quarantine::Quarantine;
 use crate::engine::registration::{HookRun, Registration};
 use crate::engine::scopes::ScopeCell;
-use crate::engine::wait::wake_each;
+use crate::engine::wakers::wake_each;
 use crate::error::Error;
 use crate::event::HookEnd;
 use crate::report::{CleanupErrorKind, DetachedHook};
@@ -30,7 +30,7 @@ impl ScopeCell {
     /// Called by the supervisor when a deadline of this scope may be over. Returns when to look again.
     pub(crate) fn check_deadlines(self: &Arc<Self>, now: Instant) -> Option<Instant> {
         let mut inner = self.inner.lock();
-        let wakers = inner.take_wakers();
+        let wakers = inner.wakers.take();
         let overdue = match &inner.running_hook {
             Some(hook) if hook.deadline <= now => inner.running_hook.take(),
             _ => None,

@@ -9,7 +9,7 @@ use crate::engine::execution::ExecutionCell;
 use crate::engine::quiet::quietly;
 use crate::engine::registration::Registration;
 use crate::engine::scopes::{Phase, ScopeCell, ScopeInner};
-use crate::engine::wait::wake_each;
+use crate::engine::wakers::wake_each;
 use crate::error::{CleanupFailure, Error};
 use crate::event::EventKind;
 use crate::report::{CleanupError, CleanupErrorKind, MAX_REPORTED_ERRORS, Outcome, ScopeReport};
@@ -115,7 +115,7 @@ impl ScopeCell {
         if !late {
             inner.execution_hooks.take();
         }
-        let wakers = inner.take_wakers();
+        let wakers = inner.wakers.take();
         drop(inner);
         // What hooks captured goes with their last run. Late executions still need theirs.
         retire_bodies(

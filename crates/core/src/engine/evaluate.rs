@@ -14,7 +14,7 @@ use crate::engine::recording::Recording;
 use crate::engine::scopes::Admission;
 use crate::engine::sequences::{Native, SequenceCell, SequenceInner};
 use crate::engine::timeline::Frontier;
-use crate::engine::wait::wake_each;
+use crate::engine::wakers::wake_each;
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::sequence::SequenceState;

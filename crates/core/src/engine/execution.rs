@@ -3,7 +3,7 @@
 //! Not here: submitting (`engine/evaluate.rs`) and the handle that users wait with (`sequence.rs`).
 
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::time::Instant;
 
 use crate::backend::TimelinePoint;
@@ -12,6 +12,7 @@ use crate::engine::finish::Mode;
 use crate::engine::registration::Registration;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::sequences::SequenceCell;
+use crate::engine::wakers::{Waiter, WaiterId, Wakers, Woken};
 use crate::engine::{Engine, frames};
 use crate::error::{BackendErrorKind, Error};
 use crate::event::EventKind;
@@ -33,7 +34,7 @@ struct ExecutionState {
     result: Option<Result<(), Error>>,
     /// Somebody has seen the result: a failure need not be reported again at finish (L13).
     observed: bool,
-    wakers: Vec<Waker>,
+    wakers: Wakers,
 }
 
 impl ExecutionCell {
@@ -49,7 +50,7 @@ impl ExecutionCell {
             sequence,
             hooks,
             native: Mutex::new(None),
-            state: Mutex::new(ExecutionState { result: None, observed: false, wakers: Vec::new() }),
+            state: Mutex::new(ExecutionState { result: None, observed: false, wakers: Wakers::default() }),
         }
     }
 
@@ -84,40 +85,47 @@ impl ExecutionCell {
     }
 
     /// The result, or the promise to wake.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<(), Error>> {
+    pub(crate) fn poll(&self, waiter: &Waiter) -> Option<Result<(), Error>> {
         let mut state = self.state.lock();
         let result = state.result.clone();
         state.observed |= result.is_some();
-        if result.is_none() && !state.wakers.iter().any(|known| known.will_wake(waker)) {
-            state.wakers.push(waker.clone());
-        }
+        let replaced = if result.is_none() { state.wakers.register(waiter) } else { None };
+        drop(state);
+        drop(replaced);
         result
     }
 
     /// True once retired, else the promise to wake; without counting as having seen the result.
-    pub(crate) fn poll_unseen(&self, waker: &Waker) -> bool {
+    pub(crate) fn poll_unseen(&self, waiter: &Waiter) -> bool {
         let mut state = self.state.lock();
-        if state.result.is_none() && !state.wakers.iter().any(|known| known.will_wake(waker)) {
-            state.wakers.push(waker.clone());
-        }
-        state.result.is_some()
+        let retired = state.result.is_some();
+        let replaced = if retired { None } else { state.wakers.register(waiter) };
+        drop(state);
+        drop(replaced);
+        retired
     }
 
-    fn complete(&self, result: Result<(), Error>, wake: &mut Vec<Waker>) {
+    /// The waiter waits no more.
+    pub(crate) fn forget_waiter(&self, waiter: WaiterId) {
+        let removed = self.state.lock().wakers.remove(waiter);
+        drop(removed);
+    }
+
+    fn complete(&self, result: Result<(), Error>, wake: &mut Vec<Woken>) {
         let mut state = self.state.lock();
         state.result = Some(result);
-        wake.append(&mut state.wakers);
+        wake.append(&mut state.wakers.take());
     }
 
     /// As a future: the result, or the promise to wake.
-    pub(crate) fn poll_wait(self: &Arc<Self>, waker: &Waker) -> Poll<Result<(), Error>> {
+    pub(crate) fn poll_wait(self: &Arc<Self>, waiter: &Waiter) -> Poll<Result<(), Error>> {
         if let Err(error) = self.check_wait() {
             return Poll::Ready(Err(error));
         }
         if !self.engine().options.threads {
             self.engine().retire_and_queue_hooks();
         }
-        match self.poll(waker) {
+        match self.poll(waiter) {
             Some(result) => Poll::Ready(result),
             None => Poll::Pending,
         }
@@ -143,8 +151,13 @@ impl ExecutionCell {
         self.check_wait()?;
         let engine = self.engine();
         if engine.on_cleanup_thread() || !engine.options.threads {
-            let wait = std::future::poll_fn(|context| self.poll_wait(context.waker()));
-            return Ok(engine.block_on(wait, deadline));
+            let id = WaiterId::new();
+            let wait = std::future::poll_fn(|context| self.poll_wait(&Waiter::new(id, context.waker())));
+            let result = engine.block_on(wait, deadline);
+            if result.is_none() {
+                self.forget_waiter(id);
+            }
+            return Ok(result);
         }
         loop {
             if let Some(result) = self.result() {
@@ -208,7 +221,7 @@ impl Engine {
         self: &Arc<Self>,
         execution: &Arc<ExecutionCell>,
         result: Result<(), Error>,
-        wake: &mut Vec<Waker>,
+        wake: &mut Vec<Woken>,
         due: &mut Vec<Arc<ScopeCell>>,
     ) {
         execution.complete(result, wake);

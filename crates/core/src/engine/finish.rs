@@ -15,10 +15,10 @@ use crate::engine::deadlines::RunningHook;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::registration::{HookRun, Registration, RunEnd};
 use crate::engine::scopes::{Entry, Phase, ScopeCell, ScopeInner};
-use crate::engine::wait::wake_each;
+use crate::engine::wakers::{Waiter, wake_each};
 use crate::error::{EndOfLife, Error, SharedError};
 use crate::event::{EventKind, HookEnd};
-use crate::report::{CleanupError, CleanupErrorKind, Outcome};
+use crate::report::{CleanupError, CleanupErrorKind, Outcome, ScopeReport};
 use crate::sync::MutexGuard;
 
 /// How far finishing is.
@@ -95,7 +95,7 @@ impl ScopeCell {
     }
 
     pub(crate) fn wake_all(&self) {
-        let wakers = self.inner.lock().take_wakers();
+        let wakers = self.inner.lock().wakers.take();
         wake_each(wakers);
     }
 
@@ -161,13 +161,13 @@ impl ScopeCell {
     /// Goes on with the cleanup as far as possible; ready when nothing of `mode` is left.
     ///
     /// Scopes below are walked down to and up from in a loop: depth costs no stack.
-    pub(crate) fn poll_run(self: &Arc<Self>, mode: Mode, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_run(self: &Arc<Self>, mode: Mode, waiter: &Waiter) -> Poll<()> {
         let mut below: Vec<Arc<ScopeCell>> = Vec::new();
         loop {
             let turn = match below.last() {
-                None => self.turn(mode, context),
-                Some(child) if child.may_run() => child.turn(Mode::Finish, context),
-                Some(child) => child.wait_for_cleanup_thread(context),
+                None => self.turn(mode, waiter),
+                Some(child) if child.may_run() => child.turn(Mode::Finish, waiter),
+                Some(child) => child.wait_for_cleanup_thread(waiter),
             };
             match turn {
                 Turn::Done if below.pop().is_none() => return Poll::Ready(()),
@@ -180,18 +180,31 @@ impl ScopeCell {
     }
 
     /// The cleanup thread finishes this scope.
-    fn wait_for_cleanup_thread(&self, context: &Context<'_>) -> Turn {
-        let mut inner = self.inner.lock();
-        if inner.result.is_some() {
+    fn wait_for_cleanup_thread(self: &Arc<Self>, waiter: &Waiter) -> Turn {
+        if self.poll_result(waiter).is_ready() {
             return Turn::Done;
         }
-        inner.register_waker(context.waker());
+        // Asked each time: it may have become the cleanup thread's meanwhile, by a hook with a deadline.
+        self.engine.push_scope(self, Mode::Finish);
         Turn::Pending
     }
 
+    /// The result, or the promise to wake.
+    pub(crate) fn poll_result(&self, waiter: &Waiter) -> Poll<Result<ScopeReport, Error>> {
+        let mut inner = self.inner.lock();
+        if let Some(result) = inner.result.clone() {
+            return Poll::Ready(result);
+        }
+        let replaced = inner.wakers.register(waiter);
+        drop(inner);
+        drop(replaced);
+        Poll::Pending
+    }
+
     /// Takes the runner's role, if it is free, and goes on.
-    fn turn(self: &Arc<Self>, mode: Mode, context: &Context<'_>) -> Turn {
-        let (ticket, parked) = {
+    fn turn(self: &Arc<Self>, mode: Mode, waiter: &Waiter) -> Turn {
+        let replaced;
+        let role = {
             let mut inner = self.inner.lock();
             let done = match mode {
                 Mode::Finish => inner.result.is_some(),
@@ -200,16 +213,21 @@ impl ScopeCell {
             if done {
                 return Turn::Done;
             }
-            inner.register_waker(context.waker());
+            replaced = inner.wakers.register(waiter);
             if inner.runner.is_some() {
                 inner.contended = true;
-                return Turn::Pending;
+                None
+            } else {
+                inner.next_ticket += 1;
+                inner.runner = Some(inner.next_ticket);
+                Some((inner.next_ticket, inner.parked.take()))
             }
-            inner.next_ticket += 1;
-            inner.runner = Some(inner.next_ticket);
-            (inner.next_ticket, inner.parked.take())
         };
-        self.run(mode, ticket, parked)
+        drop(replaced);
+        match role {
+            Some((ticket, parked)) => self.run(mode, ticket, parked),
+            None => Turn::Pending,
+        }
     }
 
     /// One turn of the runner: user code is called here, with no lock held (L15).
@@ -251,7 +269,7 @@ impl ScopeCell {
     fn step_down(&self, mut inner: MutexGuard<'_, ScopeInner>) {
         inner.runner = None;
         let contended = std::mem::take(&mut inner.contended);
-        let wakers = if contended { inner.take_wakers() } else { Vec::new() };
+        let wakers = if contended { inner.wakers.take() } else { Vec::new() };
         drop(inner);
         wake_each(wakers);
     }
@@ -275,7 +293,7 @@ impl ScopeCell {
         }
         if mode == Mode::Executions {
             inner.runner = None;
-            let wakers = inner.take_wakers();
+            let wakers = inner.wakers.take();
             // The last late execution of a finished scope: its hooks have had their last run.
             let hooks = if inner.is_over() { inner.execution_hooks.take() } else { Vec::new() };
             drop(inner);
@@ -303,6 +321,7 @@ impl ScopeCell {
             self.child_finished(result);
             return Next::Again;
         }
+        inner.error_count += std::mem::take(&mut inner.failures_beyond);
         let failures = std::mem::take(&mut inner.failures);
         if !failures.is_empty() {
             self.report_failures(&mut inner, &failures);
@@ -462,13 +481,20 @@ impl ScopeCell {
         let surplus = match error {
             Some(error) if matches!(inner.phase, Phase::Finished(_)) => {
                 // A late execution's hook: the report is out, the manager has the error (L13).
+                drop(inner);
                 self.engine.keep_error(Error::AfterFinish(Arc::new(error)));
                 None
             }
-            Some(error) => inner.add_error(error),
-            None => None,
+            Some(error) => {
+                let surplus = inner.add_error(error);
+                drop(inner);
+                surplus
+            }
+            None => {
+                drop(inner);
+                None
+            }
         };
-        drop(inner);
         drop(surplus);
         self.emit_hook(&registration, execution.as_deref(), event);
         true

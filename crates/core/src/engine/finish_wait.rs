@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use crate::engine::finish::Mode;
 use crate::engine::frames;
 use crate::engine::scopes::ScopeCell;
+use crate::engine::wakers::{Waiter, WaiterId};
 use crate::error::Error;
 use crate::report::{Outcome, ScopeReport};
 
@@ -16,6 +17,7 @@ pub(crate) struct FinishWait {
     scope: Arc<ScopeCell>,
     requested: Outcome,
     stage: Stage,
+    waiter: WaiterId,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,13 +29,13 @@ enum Stage {
 
 impl FinishWait {
     pub(crate) fn new(scope: Arc<ScopeCell>, requested: Outcome) -> Self {
-        FinishWait { scope, requested, stage: Stage::Begin }
+        FinishWait { scope, requested, stage: Stage::Begin, waiter: WaiterId::new() }
     }
 
     /// Waits for a finish that has begun.
     pub(crate) fn begun(scope: Arc<ScopeCell>) -> Self {
         scope.inner.lock().finish.waiters += 1;
-        FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting }
+        FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting, waiter: WaiterId::new() }
     }
 
     fn begin(&mut self) -> Result<(), Error> {
@@ -44,9 +46,6 @@ impl FinishWait {
             return Err(Error::WouldDeadlock { what: what.into() });
         }
         self.scope.begin_finish(self.requested)?;
-        if !self.scope.may_run() {
-            engine.push_scope(&self.scope, Mode::Finish);
-        }
         Ok(())
     }
 }
@@ -70,21 +69,22 @@ impl Future for FinishWait {
         if !self.scope.engine.options.threads {
             self.scope.engine.retire_and_queue_hooks();
         }
-        if self.scope.may_run() && self.scope.poll_run(Mode::Finish, context).is_pending() {
-            return Poll::Pending;
-        }
-        let mut inner = self.scope.inner.lock();
-        match inner.result.clone() {
-            Some(result) => {
-                drop(inner);
-                self.stage = Stage::Done;
-                Poll::Ready(result)
+        let waiter = Waiter::new(self.waiter, context.waker());
+        if self.scope.may_run() {
+            if self.scope.poll_run(Mode::Finish, &waiter).is_pending() {
+                return Poll::Pending;
             }
-            None => {
-                inner.register_waker(context.waker());
-                Poll::Pending
-            }
+        } else {
+            // Asked each time: it may have become the cleanup thread's since the last poll, by a hook with a deadline, or
+            // since this thread is the cleanup thread no more (L16).
+            self.scope.engine.push_scope(&self.scope, Mode::Finish);
         }
+        let result = self.scope.poll_result(&waiter);
+        if result.is_ready() {
+            self.stage = Stage::Done;
+            self.scope.engine.close_if_orphaned();
+        }
+        result
     }
 }
 
@@ -92,12 +92,14 @@ impl Drop for FinishWait {
     fn drop(&mut self) {
         if self.stage == Stage::Waiting && !self.scope.engine.is_foreign_process() && !self.scope.has_result()
         {
-            {
+            let removed = {
                 let mut inner = self.scope.inner.lock();
                 inner.finish.waiters -= 1;
                 // The last one who waited: what the rest fails with is the manager's to keep.
                 inner.finish.unattended |= inner.finish.waiters == 0;
-            }
+                inner.wakers.remove(self.waiter)
+            };
+            drop(removed);
             // L18: the rest goes to the cleanup thread.
             self.scope.engine.push_scope(&self.scope, Mode::Finish);
         }

@@ -76,6 +76,11 @@ impl Engine {
     /// holds no lock, and is the cleanup thread or a closing one (L15).
     pub(crate) fn destroy_kernel(&self, native: Arc<NativeKernel>) {
         let native = Arc::into_inner(native).expect("a kernel that nothing names has one owner");
+        // Closing waits for it, on whatever thread this is.
+        let Some(_pass) = self.driver_pass() else {
+            std::mem::forget(native);
+            return;
+        };
         if self.is_lost() && self.capabilities.abandons_on_loss {
             std::mem::forget(native);
             return;

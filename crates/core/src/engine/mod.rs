@@ -33,10 +33,10 @@ pub(crate) mod tensors;
 pub(crate) mod threads;
 pub(crate) mod timeline;
 pub(crate) mod wait;
+pub(crate) mod wakers;
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use slotmap::SlotMap;
@@ -45,6 +45,7 @@ use crate::backend::{Backend, BackendInfo, Capabilities, QueueId, TimelinePoint}
 use crate::engine::arena::Arena;
 use crate::engine::close::Closing;
 use crate::engine::driver::{Driver, Typed};
+use crate::engine::execution::ExecutionCell;
 use crate::engine::gate::{Gate, Pass};
 use crate::engine::jobs::CleanupQueue;
 use crate::engine::kernels::{KernelKey, KernelSlot};
@@ -53,6 +54,7 @@ use crate::engine::scopes::ScopeCell;
 use crate::engine::tensors::{TensorCell, TensorKey};
 use crate::engine::threads::Threads;
 use crate::engine::timeline::Queue;
+use crate::engine::wakers::Waiter;
 use crate::error::{BackendError, BackendErrorKind, EndOfLife, Error, Site};
 use crate::event::{Event, EventHub, EventKind};
 use crate::manager::{ManagerOptions, OutOfMemoryCallback, TrimPolicy};
@@ -250,6 +252,7 @@ impl Engine {
         }
         self.lost.store(true, Ordering::Release);
         self.emit(None, None, || EventKind::DeviceLost);
+        self.signal_timeline();
     }
 
     /// Looks at a backend's error for a loss.
@@ -303,12 +306,10 @@ impl Engine {
         });
     }
 
-    /// True once `point` has retired; else `waker` is woken when it does.
-    pub(crate) fn poll_point(&self, point: TimelinePoint, waker: &Waker) -> bool {
-        match self.queue(point.queue).inflight_at(point) {
-            Some(execution) => execution.poll_unseen(waker),
-            None => true,
-        }
+    /// The execution that has to retire before `point` has, if it has not; the waiter is woken when it does.
+    pub(crate) fn poll_point(&self, point: TimelinePoint, waiter: &Waiter) -> Option<Arc<ExecutionCell>> {
+        let execution = self.queue(point.queue).inflight_at(point)?;
+        (!execution.poll_unseen(waiter)).then_some(execution)
     }
 }
 

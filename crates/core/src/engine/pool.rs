@@ -164,8 +164,10 @@ impl Pool {
         if self.is_small(bytes) {
             return aligned;
         }
-        let step = (aligned.next_power_of_two() / 2 / CLASSES_PER_OCTAVE).max(self.alignment);
-        aligned.next_multiple_of(step).min(self.max_block_bytes)
+        // Half of the next power of two, which itself may be more than can be said.
+        let octave = 1 << (aligned - 1).ilog2();
+        let step = (octave / CLASSES_PER_OCTAVE).max(self.alignment);
+        aligned.checked_next_multiple_of(step).unwrap_or(u64::MAX).min(self.max_block_bytes)
     }
 
     fn is_small(&self, bytes: u64) -> bool {
@@ -176,21 +178,27 @@ impl Pool {
     pub(crate) fn take_cached(&mut self, bytes: u64) -> Option<Grant> {
         let rounded = self.rounded(bytes);
         let grant = if self.is_small(bytes) {
-            self.take_slice(rounded)?
+            match self.take_slice(rounded) {
+                Some(slice) => slice,
+                None => self.take_whole(rounded, rounded)?,
+            }
         } else {
             // A cached block may be one class larger: the padding stays below a quarter.
-            let (&size, keys) = self.whole.range_mut(bytes.next_multiple_of(self.alignment)..).next()?;
-            if size > rounded + rounded / CLASSES_PER_OCTAVE {
-                return None;
-            }
-            let key = keys.pop().expect("empty size classes are removed");
-            if keys.is_empty() {
-                self.whole.remove(&size);
-            }
-            self.hand_out(key, None, 0, size)
+            let most = rounded.saturating_add(rounded / CLASSES_PER_OCTAVE);
+            self.take_whole(bytes.next_multiple_of(self.alignment), most)?
         };
         self.counters.cache_hits += 1;
         Some(grant)
+    }
+
+    /// The smallest cached whole block of `least` to `most` bytes.
+    fn take_whole(&mut self, least: u64, most: u64) -> Option<Grant> {
+        let (&size, keys) = self.whole.range_mut(least..=most).next()?;
+        let key = keys.pop().expect("empty size classes are removed");
+        if keys.is_empty() {
+            self.whole.remove(&size);
+        }
+        Some(self.hand_out(key, None, 0, size))
     }
 
     fn take_slice(&mut self, bytes: u64) -> Option<Grant> {
@@ -257,7 +265,7 @@ impl Pool {
         if reserved.blocks >= self.max_blocks {
             return Err(NoRoom::Blocks);
         }
-        let left = self.budget.map_or(u64::MAX, |budget| budget.saturating_sub(reserved.bytes));
+        let left = self.budget.unwrap_or(u64::MAX).saturating_sub(reserved.bytes);
         let exact = bytes.next_multiple_of(self.alignment);
         let page = self.is_small(bytes);
         let size = match fit {
@@ -276,6 +284,8 @@ impl Pool {
             return Err(NoRoom::Budget);
         }
         self.growing = self.growing + Usage { bytes: size, blocks: 1 };
+        // What the request fills whole is no page: it has nothing to cut.
+        let page = page && size > exact;
         Ok(Growth { bytes: size, page, grant: if page { exact } else { size } })
     }
 

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use crate::backend::QueueId;
@@ -17,6 +16,7 @@ use crate::engine::quarantine::Quarantine;
 use crate::engine::registration::{HookRun, Registration};
 use crate::engine::sequences::SequenceCell;
 use crate::engine::tensors::TensorCell;
+use crate::engine::wakers::{Wakers, Woken};
 use crate::engine::{Engine, frames};
 use crate::error::{Error, Site};
 use crate::event::EventKind;
@@ -81,6 +81,8 @@ pub(crate) struct ScopeInner {
     pub batches: VecDeque<Batch>,
     /// Executions that failed, with the number of errors before, until finish asks whether anybody saw it; bounded.
     pub failures: Vec<(usize, Arc<ExecutionCell>)>,
+    /// Failures that found no place there: counted, whether or not anybody sees them.
+    pub failures_beyond: u64,
     pub failed_executions: u64,
     pub loss_recorded: bool,
     pub errors: Vec<CleanupError>,
@@ -96,7 +98,7 @@ pub(crate) struct ScopeInner {
     pub running_hook: Option<RunningHook>,
     pub quarantine: Option<Arc<Quarantine>>,
     pub result: Option<Result<ScopeReport, Error>>,
-    wakers: Vec<Waker>,
+    pub wakers: Wakers,
 }
 
 /// The execution hooks of a scope, shared with executions as they were when those were submitted.
@@ -155,6 +157,7 @@ impl ScopeInner {
             next_number: 0,
             batches: VecDeque::new(),
             failures: Vec::new(),
+            failures_beyond: 0,
             failed_executions: 0,
             loss_recorded: false,
             errors: Vec::new(),
@@ -167,7 +170,7 @@ impl ScopeInner {
             running_hook: None,
             quarantine: None,
             result: None,
-            wakers: Vec::new(),
+            wakers: Wakers::default(),
         }
     }
 
@@ -189,19 +192,28 @@ impl ScopeInner {
         Some(error)
     }
 
-    /// Finished, with the last late execution retired: execution hooks have had their last run.
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Finished(_)) && self.running == 0 && !self.execution_hooks.is_empty()
-    }
-
-    pub(crate) fn register_waker(&mut self, waker: &Waker) {
-        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
-            self.wakers.push(waker.clone());
+    /// Keeps a failed execution until finish asks whether anybody saw it; the first ones, and counts the rest (L16).
+    fn note_failure(&mut self, execution: &Arc<ExecutionCell>) {
+        if self.failures.len() >= MAX_REPORTED_ERRORS {
+            // Those that somebody has seen need no place.
+            self.failures.retain(|(_, failed)| failed.unseen_failure().is_some());
+        }
+        if self.failures.len() < MAX_REPORTED_ERRORS {
+            let position = self.errors.len();
+            self.failures.push((position, execution.clone()));
+        } else {
+            self.failures_beyond += 1;
         }
     }
 
-    pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.wakers)
+    /// Execution hooks have to run or to go, and nobody is at it.
+    pub(crate) fn has_due_hooks(&self) -> bool {
+        (!self.batches.is_empty() || self.is_over()) && self.runner.is_none()
+    }
+
+    /// Finished, with the last late execution retired: execution hooks have had their last run.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Finished(_)) && self.running == 0 && !self.execution_hooks.is_empty()
     }
 }
 
@@ -362,18 +374,18 @@ impl ScopeCell {
     }
 
     /// Takes an admission back: nothing was submitted.
-    pub(crate) fn withdraw_execution(&self, wake: &mut Vec<Waker>) {
+    pub(crate) fn withdraw_execution(&self, wake: &mut Vec<Woken>) {
         let mut inner = self.inner.lock();
         inner.running -= 1;
         inner.executions -= 1;
-        wake.append(&mut inner.take_wakers());
+        wake.append(&mut inner.wakers.take());
     }
 
     /// An execution has retired: its hooks are due. True if nobody is at it yet.
     pub(crate) fn execution_retired(
         self: &Arc<Self>,
         execution: &Arc<ExecutionCell>,
-        wake: &mut Vec<Waker>,
+        wake: &mut Vec<Woken>,
     ) -> bool {
         let mut inner = self.inner.lock();
         inner.running -= 1;
@@ -386,15 +398,14 @@ impl ScopeCell {
             }
             if error.is_device_lost() {
                 self.record_loss(&mut inner);
-            } else if inner.failures.len() < MAX_REPORTED_ERRORS {
-                let position = inner.errors.len();
-                inner.failures.push((position, execution.clone()));
+            } else if !finished {
+                inner.note_failure(execution);
             }
         }
         if let Some(hooks) = &execution.hooks {
             inner.batches.push_back(Batch { execution: execution.clone(), left: hooks.len() });
         }
-        wake.append(&mut inner.take_wakers());
+        wake.append(&mut inner.wakers.take());
         // While it finishes, whoever finishes it was woken just now.
         let due = !inner.batches.is_empty() || inner.is_over();
         due && inner.runner.is_none() && inner.phase != Phase::Finishing

@@ -43,6 +43,8 @@ pub(crate) struct TensorCell {
     /// What the user's handles and the recordings share.
     handle: OnceLock<Weak<TensorHandle>>,
     state: Mutex<TensorState>,
+    /// Held while it moves to another scope: one move at a time.
+    moving: Mutex<()>,
     /// Pins or host accesses of this tensor went away.
     released: Condvar,
 }
@@ -244,6 +246,7 @@ impl Engine {
                 host: HostAccess::None,
                 uses: Uses::default(),
             }),
+            moving: Mutex::new(()),
             released: Condvar::new(),
         });
         let key = self.tensors.lock().insert(cell.clone());
@@ -352,6 +355,7 @@ impl Engine {
     ) -> Result<(), Error> {
         cell.check_live()?;
         let _pass = self.enter().map_err(|error| cell.stale_if_closed(error))?;
+        let _moving = cell.moving.lock();
         // The manager's already, or ended just now.
         let Some(from) = cell.owner() else { return cell.check_live() };
         let target = to(&from);
@@ -360,7 +364,7 @@ impl Engine {
         }
         let moved = {
             let mut state = cell.state.lock();
-            // The old scope may have finished, or another thread may have moved it, in between.
+            // The old scope may have finished in between.
             let ours = matches!(state.life, Life::Live)
                 && state.owner.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &from));
             if ours {

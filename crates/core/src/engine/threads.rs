@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Wake, Waker};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::backend::QueueId;
@@ -14,6 +14,7 @@ use crate::engine::jobs::Job;
 use crate::engine::quiet::quietly;
 use crate::engine::registration::HookRun;
 use crate::engine::scopes::ScopeCell;
+use crate::engine::wakers::{Waiter, WaiterId};
 use crate::engine::{Engine, frames};
 use crate::report::DetachedHook;
 use crate::sync::atomic::Ordering;
@@ -133,6 +134,13 @@ impl Engine {
     pub(crate) fn poll_jobs(self: &Arc<Self>) -> u64 {
         let mut count = 0;
         let waiting = self.cleanup.len();
+        if frames::inside(self) {
+            // Inside a hook as in any wait of it: not too deep, and closing is left to a poll outside.
+            while count < waiting as u64 && self.run_inline() {
+                count += 1;
+            }
+            return count;
+        }
         while count < waiting as u64
             && let Some(job) = self.cleanup.try_pop()
         {
@@ -196,6 +204,12 @@ impl Engine {
         drop(old);
     }
 
+    /// Closes for nobody, on a thread of its own: it waits for hooks and calls that may need the cleanup thread.
+    fn close_in_the_background(self: &Arc<Self>) {
+        let engine = self.clone();
+        drop(spawn("tenure-close", move || engine.close_abandoned(None)));
+    }
+
     /// Polls a pending hook that outlived its deadline to its end, on a thread of its own.
     pub(crate) fn outlive_elsewhere(self: &Arc<Self>, scope: &Arc<ScopeCell>, run: HookRun) {
         let scope = scope.clone();
@@ -240,7 +254,7 @@ impl Engine {
         let answer = quietly(|| match job {
             Job::Scope(scope, mode) => self.go_on_with(&scope, mode),
             Job::DestroyKernel(kernel) => self.destroy_kernel(kernel),
-            Job::Close => self.close_abandoned(None),
+            Job::Close => self.close_in_the_background(),
         });
         if answer.is_none() {
             tracing::error!(target: "tenure", "manager `{}`: a cleanup job panicked", self.label);
@@ -250,7 +264,11 @@ impl Engine {
     fn go_on_with(self: &Arc<Self>, scope: &Arc<ScopeCell>, mode: Mode) {
         scope.queued(mode).store(false, Ordering::SeqCst);
         let waker = Waker::from(Arc::new(JobWaker { scope: Arc::downgrade(scope), mode }));
-        if scope.poll_run(mode, &mut Context::from_waker(&waker)).is_pending() || mode == Mode::Executions {
+        let id = match mode {
+            Mode::Executions => WaiterId::EXECUTIONS_JOB,
+            Mode::Finish => WaiterId::FINISH_JOB,
+        };
+        if scope.poll_run(mode, &Waiter::new(id, &waker)).is_pending() || mode == Mode::Executions {
             return;
         }
         if scope.has_result() {
@@ -263,11 +281,7 @@ impl Engine {
 
     /// Gives the execution hooks of `scope` that are due to the cleanup thread.
     pub(crate) fn push_hooks(self: &Arc<Self>, scope: &Arc<ScopeCell>) {
-        let due = {
-            let inner = scope.inner.lock();
-            !inner.batches.is_empty() && inner.runner.is_none()
-        };
-        if due {
+        if scope.inner.lock().has_due_hooks() {
             self.push_scope(scope, Mode::Executions);
         }
     }
@@ -277,15 +291,14 @@ impl Engine {
     pub(crate) fn run_hooks_inline(self: &Arc<Self>, scope: &Arc<ScopeCell>) {
         let (due, inline) = {
             let inner = scope.inner.lock();
-            let due = !inner.batches.is_empty() && inner.runner.is_none();
-            (due, !inner.finish.needs_cleanup_thread || self.on_cleanup_thread())
+            (inner.has_due_hooks(), !inner.finish.needs_cleanup_thread || self.on_cleanup_thread())
         };
         if !due {
             return;
         }
         if inline {
-            let waker = std::task::Waker::noop();
-            if scope.poll_run(Mode::Executions, &mut Context::from_waker(waker)).is_ready() {
+            let waiter = Waiter::new(WaiterId::NOBODY, Waker::noop());
+            if scope.poll_run(Mode::Executions, &waiter).is_ready() {
                 return;
             }
         }
@@ -327,7 +340,8 @@ impl Engine {
         self.wake_timeline();
     }
 
-    fn wake_timeline(self: &Arc<Self>) {
+    /// Has the timeline thread look again, if there is one.
+    pub(crate) fn signal_timeline(&self) {
         let interrupt = {
             let mut signal = self.threads.signal.lock();
             signal.dirty = true;
@@ -337,6 +351,10 @@ impl Engine {
         if interrupt {
             self.driver.interrupt();
         }
+    }
+
+    fn wake_timeline(self: &Arc<Self>) {
+        self.signal_timeline();
         let mut handle = self.threads.timeline.lock();
         if handle.is_none() && !self.threads.signal.lock().stopped {
             let engine = self.clone();
@@ -382,11 +400,15 @@ impl Engine {
             self.retire_and_queue_hooks();
             let next = self.check_supervised();
             let targets = self.next_targets();
+            if self.is_lost() && !targets.is_empty() {
+                // Lost since this pass looked at the device: all of it ends now (L23).
+                continue;
+            }
             let mut signal = self.threads.signal.lock();
             if signal.dirty || signal.stopped {
                 continue;
             }
-            if targets.is_empty() || self.is_lost() {
+            if targets.is_empty() {
                 match next {
                     Some(at) => {
                         self.threads.changed.wait_until(&mut signal, at);
@@ -423,14 +445,15 @@ impl Engine {
         for scope in due {
             if let Some(at) = scope.check_deadlines(now) {
                 let mut supervised = self.threads.supervised.lock();
-                supervised.entry(scope.id).or_insert_with(|| (at, Arc::downgrade(&scope)));
+                let known = supervised.entry(scope.id).or_insert_with(|| (at, Arc::downgrade(&scope)));
+                known.0 = known.0.min(at);
                 next = Some(next.map_or(at, |known| known.min(at)));
             }
         }
         next
     }
 
-    /// Ends both threads and waits for them, but not for the one that this is.
+    /// Ends both threads and waits for them, but not for the cleanup thread if this is it.
     pub(crate) fn stop_threads(self: &Arc<Self>) {
         self.threads.signal.lock().stopped = true;
         self.threads.changed.notify_all();
@@ -447,6 +470,13 @@ impl Engine {
             let _ = cleanup.join();
         }
         debug_assert!(!frames::inside(self), "close is refused inside hooks (L15)");
+    }
+}
+
+impl Engine {
+    /// True on this engine's timeline thread.
+    pub(crate) fn on_timeline_thread(&self) -> bool {
+        on_timeline_thread() && self.on_own_thread()
     }
 }
 

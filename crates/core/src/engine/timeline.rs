@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::pool::Grant;
 use crate::engine::scopes::ScopeCell;
-use crate::engine::wait::wake_each;
+use crate::engine::wakers::wake_each;
 use crate::error::{BackendErrorKind, Error};
 use crate::event::{Event, EventKind};
 use crate::sync::{Mutex, MutexGuard};

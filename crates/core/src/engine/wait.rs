@@ -3,41 +3,78 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
-use crate::engine::quiet::quietly;
 use crate::sync::{Condvar, Mutex};
 
 /// One thread's place to sleep.
-#[derive(Default)]
 pub(crate) struct Parker {
-    awake: Mutex<bool>,
+    state: Mutex<ParkerState>,
     condition: Condvar,
+    engine: Weak<Engine>,
+}
+
+#[derive(Default)]
+struct ParkerState {
+    awake: bool,
+    /// It sleeps on the device, from where only an interrupt brings it back.
+    on_device: bool,
 }
 
 impl Parker {
+    fn new(engine: &Arc<Engine>) -> Self {
+        Parker {
+            state: Mutex::new(ParkerState::default()),
+            condition: Condvar::new(),
+            engine: Arc::downgrade(engine),
+        }
+    }
+
     pub(crate) fn unpark(&self) {
-        *self.awake.lock() = true;
+        let on_device = {
+            let mut state = self.state.lock();
+            state.awake = true;
+            state.on_device
+        };
         self.condition.notify_all();
+        if on_device
+            && let Some(engine) = self.engine.upgrade()
+            && let Some(_pass) = engine.driver_pass()
+        {
+            engine.driver.interrupt();
+        }
+    }
+
+    /// About to sleep on the device. False if somebody has unparked it: that counts as having slept.
+    fn enter_device(&self) -> bool {
+        let mut state = self.state.lock();
+        state.on_device = !std::mem::take(&mut state.awake);
+        state.on_device
+    }
+
+    fn leave_device(&self) {
+        let mut state = self.state.lock();
+        state.on_device = false;
+        state.awake = false;
     }
 
     /// Sleeps until unparked, or until `deadline`; false if the time was over.
     pub(crate) fn park(&self, deadline: Option<Instant>) -> bool {
-        let mut awake = self.awake.lock();
-        while !*awake {
+        let mut state = self.state.lock();
+        while !state.awake {
             match deadline {
-                None => self.condition.wait(&mut awake),
+                None => self.condition.wait(&mut state),
                 Some(at) => {
-                    if self.condition.wait_until(&mut awake, at).timed_out() {
+                    if self.condition.wait_until(&mut state, at).timed_out() {
                         break;
                     }
                 }
             }
         }
-        std::mem::take(&mut *awake)
+        std::mem::take(&mut state.awake)
     }
 }
 
@@ -62,7 +99,7 @@ impl Engine {
         deadline: Option<Instant>,
     ) -> Option<F::Output> {
         let mut future = pin!(future);
-        let parker = Arc::new(Parker::default());
+        let parker = Arc::new(Parker::new(self));
         let waker = Waker::from(parker.clone());
         let mut context = Context::from_waker(&waker);
         let mut sleeper = None;
@@ -82,7 +119,8 @@ impl Engine {
             } else {
                 sleeper = None;
             }
-            if self.options.threads {
+            // A waker on the timeline thread may wait too: nobody else would retire meanwhile (L15).
+            if self.options.threads && !self.on_timeline_thread() {
                 parker.park(deadline);
             } else {
                 self.drive_or_park(&parker, deadline);
@@ -90,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// Without threads: waits for the device if it has work, else sleeps until another thread unparks.
+    /// Where nobody else retires: waits for the device if it has work, else sleeps until another thread unparks.
     fn drive_or_park(self: &Arc<Self>, parker: &Parker, deadline: Option<Instant>) {
         if self.retire_and_queue_hooks() > 0 {
             return;
@@ -101,7 +139,10 @@ impl Engine {
             return;
         }
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        self.wait_device(&targets, timeout);
+        if parker.enter_device() {
+            self.wait_device(&targets, timeout);
+            parker.leave_device();
+        }
         self.retire_and_queue_hooks();
     }
 }
@@ -109,13 +150,4 @@ impl Engine {
 /// The moment `after` from now; `None` where that is beyond what the clock can say.
 pub(crate) fn deadline_after(after: Duration) -> Option<Instant> {
     Instant::now().checked_add(after)
-}
-
-/// Wakes everybody. A waker is foreign code: one that panics keeps no other asleep. The caller holds no lock (L15).
-pub(crate) fn wake_each(wakers: impl IntoIterator<Item = Waker>) {
-    for waker in wakers {
-        if quietly(|| waker.wake()).is_none() {
-            tracing::error!(target: "tenure", "a waker panicked");
-        }
-    }
 }

@@ -96,9 +96,21 @@ fn a_page_is_granted_to_its_last_unit() {
 }
 
 #[test]
+fn the_largest_sizes_do_not_overflow() {
+    let limits = Capabilities { max_block_bytes: u64::MAX - u64::MAX % 256, ..capabilities(true) };
+    let mut pool = Pool::new(&limits, None);
+    for bytes in [limits.max_block_bytes, u64::MAX / 2 + 2, u64::MAX / 2, 1 << 63, (1 << 63) + 1] {
+        let first = pool.plan_growth(bytes, Fit::Roomy).unwrap();
+        assert!(first.bytes >= bytes && first.bytes <= limits.max_block_bytes);
+        assert!(pool.plan_growth(limits.max_block_bytes, Fit::Roomy).is_err());
+        pool.rollback(&first);
+    }
+}
+
+#[test]
 fn an_exact_growth_is_of_the_size_asked_for() {
     let mut pool = Pool::new(&capabilities(true), None);
-    for bytes in [1, 1000, SMALL_BYTES, 9 * MIB + 1] {
+    for bytes in [1, 1000, 120_000, SMALL_BYTES, 9 * MIB + 1] {
         let growth = pool.plan_growth(bytes, Fit::Exact).unwrap();
         assert_eq!(growth.bytes, bytes.next_multiple_of(256));
         let grant = pool.commit(growth, NativeBlock::of_nothing());

@@ -1,0 +1,100 @@
+//! Who waits: lists of wakers, one a waiter, so that polling again with another waker leaves nothing behind (L18).
+//!
+//! A waker is foreign code. It is cloned where a [`Waiter`] is made, and dropped and woken by callers that hold no lock
+//! (L15); what is cloned under a lock is an `Arc` of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+
+use crate::engine::quiet::quietly;
+
+/// A waker that was taken from a list.
+pub(crate) type Woken = Arc<Waker>;
+
+/// Identifies one who waits: a future, or a job of the cleanup queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaiterId(u64);
+
+impl WaiterId {
+    /// Who goes on with the execution hooks of a scope, from the cleanup queue.
+    pub(crate) const EXECUTIONS_JOB: WaiterId = WaiterId(1);
+    /// Who goes on with the finish of a scope, from the cleanup queue.
+    pub(crate) const FINISH_JOB: WaiterId = WaiterId(2);
+    /// Who looks once and waits for nothing.
+    pub(crate) const NOBODY: WaiterId = WaiterId(3);
+
+    /// Another one.
+    pub(crate) fn new() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(16);
+        WaiterId(LAST.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// One who waits, with the waker of this poll.
+pub(crate) struct Waiter {
+    id: WaiterId,
+    waker: Woken,
+}
+
+impl Waiter {
+    /// Clones the waker: the caller holds no lock.
+    pub(crate) fn new(id: WaiterId, waker: &Waker) -> Self {
+        Waiter { id, waker: Arc::new(waker.clone()) }
+    }
+}
+
+/// Wakers, one a waiter.
+#[derive(Default)]
+pub(crate) struct Wakers(Vec<(WaiterId, Woken)>);
+
+impl Wakers {
+    /// Wakes the waiter at the next occasion. The waker that it had before comes back.
+    #[must_use = "dropped where no lock is held"]
+    pub(crate) fn register(&mut self, waiter: &Waiter) -> Option<Woken> {
+        if let Some((_, known)) = self.0.iter_mut().find(|(id, _)| *id == waiter.id) {
+            return Some(std::mem::replace(known, waiter.waker.clone()));
+        }
+        self.0.push((waiter.id, waiter.waker.clone()));
+        None
+    }
+
+    /// The waiter waits no more.
+    #[must_use = "dropped where no lock is held"]
+    pub(crate) fn remove(&mut self, id: WaiterId) -> Option<Woken> {
+        let at = self.0.iter().position(|(known, _)| *known == id)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    /// All of them, to be woken.
+    pub(crate) fn take(&mut self) -> Vec<Woken> {
+        std::mem::take(&mut self.0).into_iter().map(|(_, waker)| waker).collect()
+    }
+}
+
+/// Wakes everybody. One that panics keeps no other asleep. The caller holds no lock (L15).
+pub(crate) fn wake_each(wakers: impl IntoIterator<Item = Woken>) {
+    for waker in wakers {
+        if quietly(move || waker.wake_by_ref()).is_none() {
+            tracing::error!(target: "tenure", "a waker panicked");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiter_has_one_waker() {
+        let mut wakers = Wakers::default();
+        let [a, b] = [WaiterId::new(), WaiterId::new()];
+        assert!(wakers.register(&Waiter::new(a, Waker::noop())).is_none());
+        for _ in 0..1000 {
+            assert!(wakers.register(&Waiter::new(a, Waker::noop())).is_some());
+        }
+        assert!(wakers.register(&Waiter::new(b, Waker::noop())).is_none());
+        assert!(wakers.remove(a).is_some() && wakers.remove(a).is_none());
+        assert_eq!((wakers.take().len(), wakers.take().len()), (1, 0));
+    }
+}
