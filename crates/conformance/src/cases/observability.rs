@@ -9,6 +9,7 @@ use tenure_core::{
 
 use crate::bed::{Bed, Rig};
 use crate::case::{Case, Requirement};
+use crate::cases::hooks::support::poll_once;
 use crate::instrument::CallKind;
 
 /// The cases of this topic.
@@ -226,8 +227,10 @@ fn events_of_a_cancelled_scope(bed: &Bed) {
         probe.hold();
         sequence.evaluate().unwrap();
         scope.cancel();
+        let mut finish = scope.finish();
+        assert!(poll_once(&mut finish).is_pending());
         probe.release_all();
-        scope.finish_blocking().unwrap();
+        pollster::block_on(finish).unwrap();
     };
     assert_events(
         &manager,

@@ -405,7 +405,9 @@ pub(super) enum Return {
 }
 
 fn is_done(ended: bool, queues: &[QueueRecord], point: TimelinePoint) -> bool {
-    ended || queues.get(point.queue.0 as usize).is_none_or(|queue| point.value <= queue.reported)
+    // What a reported point of another queue waited for is done too.
+    let done = |queue: &QueueRecord| point.value <= queue.reported.max(queue.implied);
+    ended || queues.get(point.queue.0 as usize).is_none_or(done)
 }
 
 /// A point for messages.

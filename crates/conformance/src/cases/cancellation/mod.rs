@@ -5,11 +5,12 @@
 mod cancelling;
 mod futures;
 mod racing;
+mod wakers;
 
 use super::hooks::support::{count, joined};
 use crate::case::Case;
 
-const PARTS: &[&[Case]] = &[cancelling::CASES, racing::CASES, futures::CASES];
+const PARTS: &[&[Case]] = &[cancelling::CASES, racing::CASES, futures::CASES, wakers::CASES];
 
 const COUNT: usize = count(PARTS);
 

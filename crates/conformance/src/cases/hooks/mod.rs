@@ -9,6 +9,7 @@ mod errors;
 mod finishes;
 mod futures;
 mod gadgets;
+mod handover;
 mod inside;
 mod late;
 mod locks;
@@ -33,6 +34,7 @@ const PARTS: &[&[Case]] = &[
     finishes::CASES,
     deadlines::CASES,
     late::CASES,
+    handover::CASES,
     locks::CASES,
 ];
 

@@ -197,6 +197,22 @@ pub(super) fn a_small_tensor_has_the_drivers_rest(bed: &Bed) {
     assert_given_back(&manager);
 }
 
+/// The driver has no room for a block to cut small tensors from: each has one of its own size, whatever that is, and
+/// it is used again.
+pub(super) fn small_tensors_in_blocks_of_their_own(bed: &Bed) {
+    let limits = Limits { capacity_bytes: Some(512 << 10), ..Limits::default() };
+    let Rig { manager, probe } = bed.open_limited(limits, untrimmed());
+    for bytes in [120_000, 1, 5000, 77_777] {
+        let tensor = manager.tensor::<u8>(bytes).unwrap();
+        tensor.write(&vec![1; bytes as usize]).unwrap();
+        drop(tensor);
+        let asked = probe.calls(CallKind::Allocate);
+        drop(manager.tensor::<u8>(bytes).unwrap());
+        assert_eq!(probe.calls(CallKind::Allocate), asked, "it is in the cache");
+    }
+    assert_given_back(&manager);
+}
+
 /// The driver has room for a large tensor to the byte: rounding for reuse does not make it fail.
 pub(super) fn rounding_takes_no_room_that_is_not_there(bed: &Bed) {
     let bytes = 8 * MIB + bed.capabilities().alignment;

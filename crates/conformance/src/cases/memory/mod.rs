@@ -174,6 +174,11 @@ pub const CASES: &[Case] = &[
     case("memory/a_largest_block_of_odd_size", &["L22"], limits::a_largest_block_of_odd_size),
     case("memory/a_small_tensor_has_the_drivers_rest", &["L20"], limits::a_small_tensor_has_the_drivers_rest),
     case(
+        "memory/small_tensors_in_blocks_of_their_own",
+        &["L20", "L22"],
+        limits::small_tensors_in_blocks_of_their_own,
+    ),
+    case(
         "memory/rounding_takes_no_room_that_is_not_there",
         &["L20"],
         limits::rounding_takes_no_room_that_is_not_there,

@@ -32,6 +32,7 @@ pub(super) const CASES: &[Case] = &[
     case("scopes/a_deadline_holds_for_the_awaiting_too", &["L16", "L18"], a_deadline_holds_for_the_awaiting),
     case("scopes/a_finish_deadline_is_inherited", &["L16"], a_finish_deadline_is_inherited),
     case("scopes/a_deadline_in_time_changes_nothing", &["L16"], a_deadline_in_time),
+    case("scopes/a_late_executions_hook_goes_with_it", &["L11", "L16"], a_late_executions_hook_goes),
     case("scopes/errors_of_late_executions_are_kept", &["L13", "L16"], errors_of_late_executions_are_kept),
     case(
         "scopes/a_late_execution_outlives_its_scope",
@@ -332,6 +333,30 @@ fn a_late_execution_outlives_its_scope(bed: &Bed) {
     executions[1].wait().unwrap();
     assert!(watch.upgrade().is_none());
     probe.release_all();
+    assert_given_back(&manager);
+}
+
+/// A hook that is registered after the only execution of a scope was submitted never runs. What it captured goes when
+/// that late execution has retired, whoever notices.
+fn a_late_executions_hook_goes(bed: &Bed) {
+    let Rig { manager, probe } = bed.open();
+    for _ in 0..10 {
+        let options = ScopeOptions::builder().label("s").finish_deadline(SOON).build();
+        let scope = manager.scope_with(options).unwrap();
+        probe.hold();
+        let execution = work(&scope);
+        let (sender, gone) = mpsc::channel();
+        let (value, own) = (OnDrop(move || tell(&sender, ())), ScopeRef::clone(&scope));
+        let hook = hook::each("never", move |_| {
+            let _ = (&value, &own);
+            Ok(())
+        });
+        scope.register(hook).unwrap();
+        assert_eq!(scope.finish_blocking().unwrap().outcome, Outcome::TimedOut);
+        probe.release_all();
+        execution.wait().unwrap();
+        receive(&gone);
+    }
     assert_given_back(&manager);
 }
 

@@ -6,6 +6,7 @@ mod ending;
 mod finishing;
 mod moving;
 mod nesting;
+mod orphans;
 mod refusing;
 mod reports;
 mod running;
@@ -23,6 +24,7 @@ const PARTS: &[&[Case]] = &[
     nesting::CASES,
     moving::CASES,
     threadless::CASES,
+    orphans::CASES,
 ];
 
 const COUNT: usize = count(PARTS);

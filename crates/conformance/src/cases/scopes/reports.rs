@@ -4,20 +4,60 @@
 
 use std::time::Duration;
 
-use tenure_core::{Outcome, Period, TensorOptions, hook, op};
+use tenure_core::{BackendErrorKind, Execution, ManagedScope, Outcome, Period, TensorOptions, hook, op};
 
 use crate::bed::{Bed, Rig};
 use crate::case::Case;
 use crate::cases::hooks::support::{
     Count, Fault, MIB, all_errors, assert_given_back, case, cleanup_failure, number, work,
 };
+use crate::instrument::CallKind;
 
 pub(super) const CASES: &[Case] = &[
     case("scopes/the_report_says_what_was_done", &["L16"], the_report_says_what_was_done),
     case("scopes/a_report_has_one_row_a_registration", &["L16", "L11"], one_row_a_registration),
     case("scopes/a_report_keeps_the_first_errors_and_counts_all", &["L16", "L13"], the_first_errors_are_kept),
+    case("scopes/failures_that_were_seen_hide_no_other", &["L13", "L16"], seen_failures_hide_no_other),
+    case("scopes/a_report_counts_every_failed_execution", &["L13", "L16"], every_failed_execution_is_counted),
     case("scopes/a_report_can_be_kept_for_ever", &["L16", "L6"], a_report_can_be_kept),
 ];
+
+/// Makes an execution that fails on the device.
+fn failing(rig: &Rig, scope: &ManagedScope) -> Execution {
+    rig.probe.fail_nth(CallKind::Collect, 1, BackendErrorKind::Driver);
+    let execution = work(scope);
+    rig.manager.wait_idle().unwrap();
+    execution
+}
+
+/// Many failures that somebody waited for, and then one that nobody saw: that one is the finish's error.
+fn seen_failures_hide_no_other(bed: &Bed) {
+    let rig = bed.open();
+    let scope = rig.manager.scope("s").unwrap();
+    for _ in 0..100 {
+        assert!(failing(&rig, &scope).wait().is_err());
+    }
+    drop(failing(&rig, &scope));
+    let failure = cleanup_failure(scope.finish_blocking());
+    assert_eq!((failure.report.error_count, failure.primary.execution), (1, Some(101)));
+    assert!(failure.others.is_empty());
+    rig.probe.clear_faults();
+    assert_given_back(&rig.manager);
+}
+
+/// A hundred failures that nobody saw: the first are kept, and all are counted.
+fn every_failed_execution_is_counted(bed: &Bed) {
+    let rig = bed.open();
+    let scope = rig.manager.scope("s").unwrap();
+    for _ in 0..100 {
+        drop(failing(&rig, &scope));
+    }
+    let failure = cleanup_failure(scope.finish_blocking());
+    assert_eq!((failure.report.error_count, failure.others.len()), (100, 63));
+    assert_eq!(failure.primary.execution, Some(1));
+    rig.probe.clear_faults();
+    assert_given_back(&rig.manager);
+}
 
 /// Label, outcome, executions, hooks with their figures, tensors released and promoted, peak and time.
 fn the_report_says_what_was_done(bed: &Bed) {
