@@ -145,3 +145,49 @@ impl Device {
         self.uploads.trim() + self.read_backs.trim() + self.scratch.trim() + self.transfers.trim()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::backend::{Backend, BlockRequest, TimelinePoint};
+    use tenure_core::{BackendErrorKind, QueueId};
+
+    use crate::backend::{VulkanBackend, VulkanOptions};
+    use crate::messages::Messages;
+
+    #[test]
+    fn a_lost_device_stays_lost_with_its_first_cause_and_is_destroyed() {
+        let messages = Messages::new();
+        let mut options = VulkanOptions::default();
+        if VulkanBackend::has_validation() {
+            options = options.with_validation(messages.clone());
+        }
+        let backend = match VulkanBackend::with_options(&options) {
+            Ok(backend) => backend,
+            Err(error) => {
+                println!("skipped: {error}");
+                return;
+            }
+        };
+        let block = backend.allocate(&BlockRequest { bytes: 256, label: "block" }).expect("room");
+        let scope = backend.open_scope(QueueId(0), "scope").expect("room");
+        let device = backend.device();
+        assert!(device.api.alive().is_ok());
+        device.api.lose("vkFirst", "the first cause");
+        device.api.lose("vkSecond", "the cascade");
+        let point = TimelinePoint { queue: QueueId(0), value: 1 };
+        for _ in 0..2 {
+            for error in [
+                backend.completed(QueueId(0)).expect_err("lost"),
+                backend.wait_any(&[point], None).expect_err("lost"),
+                backend.allocate(&BlockRequest { bytes: 256, label: "more" }).expect_err("lost"),
+                backend.open_scope(QueueId(0), "more").map(|_| ()).expect_err("lost"),
+            ] {
+                assert_eq!((error.kind, error.operation), (BackendErrorKind::DeviceLost, "vkFirst"));
+            }
+        }
+        // L23: what was made is destroyed all the same.
+        drop((block, scope, device));
+        drop(backend);
+        assert_eq!(messages.take(), [""; 0]);
+    }
+}
