@@ -57,7 +57,8 @@ impl Device {
             return Err(unavailable("load Vulkan", "the Vulkan loader is older than version 1.2", fix));
         }
         if options.validation.is_some() && !has_validation(&entry) {
-            let fix = "install it (Debian and Ubuntu: apt-get install vulkan-validationlayers), or leave it off";
+            let fix =
+                "install it (Debian and Ubuntu: apt-get install vulkan-validationlayers), or leave it off";
             return Err(unavailable("load Vulkan", "the validation layer is not installed", fix));
         }
         let instance = Instance::new(entry, options.validation.clone())?;

@@ -176,7 +176,8 @@ impl Encoder<'_> {
         let Dispatch { kernel, bindings, groups, parameters, label } = *dispatch;
         let most = self.device.facts.limits.max_compute_work_group_count;
         if groups.iter().zip(&most).any(|(groups, most)| groups > most) {
-            let message = format!("kernel `{label}` in {groups:?} workgroups, the device runs {most:?} at most");
+            let message =
+                format!("kernel `{label}` in {groups:?} workgroups, the device runs {most:?} at most");
             return Err(unsupported("dispatch", message));
         }
         let layout = kernel.pipeline.layout.clone();
@@ -199,7 +200,8 @@ impl Encoder<'_> {
                 }
                 copy
             };
-            let kind = if binding.access == Access::Read { UseKind::KernelRead } else { UseKind::KernelWrite };
+            let kind =
+                if binding.access == Access::Read { UseKind::KernelRead } else { UseKind::KernelWrite };
             uses.push(place.used(kind));
             bound.push(BoundRange { buffer: place.buffer, offset: place.offset, bytes: place.bytes });
         }

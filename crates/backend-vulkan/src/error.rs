@@ -6,8 +6,7 @@ use ash::vk;
 use tenure_core::{BackendError, BackendErrorKind};
 
 /// How to get a driver, for errors that say that there is none.
-pub(crate) const DRIVER_FIX: &str =
-    "install the graphics driver of the device, or a software device (Debian and Ubuntu: apt-get install \
+pub(crate) const DRIVER_FIX: &str = "install the graphics driver of the device, or a software device (Debian and Ubuntu: apt-get install \
      mesa-vulkan-drivers libvulkan1)";
 
 /// What the driver answered, by the name of the call.
@@ -26,7 +25,11 @@ pub(crate) fn failed(operation: &'static str, result: vk::Result) -> BackendErro
 }
 
 /// There is no such driver or device here: the reason and what to do about it.
-pub(crate) fn unavailable(operation: &'static str, reason: impl std::fmt::Display, fix: &str) -> BackendError {
+pub(crate) fn unavailable(
+    operation: &'static str,
+    reason: impl std::fmt::Display,
+    fix: &str,
+) -> BackendError {
     BackendError::new(BackendErrorKind::Unavailable, operation, format!("{reason}; {fix}"))
 }
 

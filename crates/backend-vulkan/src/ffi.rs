@@ -39,7 +39,12 @@ pub(crate) enum Second {
 
 impl Api {
     /// A device that is destroyed with this object if it is `owned`.
-    pub(crate) fn new(instance: Instance, device: ash::Device, second: Synchronization2, owned: bool) -> Self {
+    pub(crate) fn new(
+        instance: Instance,
+        device: ash::Device,
+        second: Synchronization2,
+        owned: bool,
+    ) -> Self {
         let synchronization2 = match second {
             Synchronization2::Core => Second::Core,
             Synchronization2::Extension => {
@@ -139,7 +144,8 @@ impl RawBuffer {
         // SAFETY: the buffer is alive.
         let needs = unsafe { api.device.get_buffer_memory_requirements(buffer) };
         let (memory_type, map) = choose(needs.memory_type_bits)?;
-        let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(memory_type);
+        let info =
+            vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(memory_type);
         // SAFETY: the info is complete.
         let memory = unsafe { api.device.allocate_memory(&info, None) };
         raw.memory = api.check("vkAllocateMemory", memory)?;
@@ -149,9 +155,8 @@ impl RawBuffer {
         api.check("vkBindBufferMemory", bound)?;
         if map {
             // SAFETY: the type is one that the host can map, and the memory is not mapped.
-            let mapped = unsafe {
-                api.device.map_memory(raw.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty())
-            };
+            let mapped =
+                unsafe { api.device.map_memory(raw.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) };
             raw.mapped = NonNull::new(api.check("vkMapMemory", mapped)?.cast());
         }
         api.name(raw.buffer, label);
@@ -204,8 +209,7 @@ pub(crate) struct Semaphore {
 
 impl Semaphore {
     pub(crate) fn new(api: &Arc<Api>, label: &str) -> Result<Self, BackendError> {
-        let mut kind =
-            vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+        let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
         let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
         // SAFETY: the info is complete, and timeline semaphores are on.
         let raw = unsafe { api.device.create_semaphore(&info, None) };
@@ -287,7 +291,8 @@ impl CommandPool {
     /// Empties every command buffer. None of them is in flight.
     pub(crate) fn reset(&mut self) -> Result<(), BackendError> {
         // SAFETY: by the contract of `Scope::reset` none of the buffers is in flight.
-        let reset = unsafe { self.api.device.reset_command_pool(self.raw, vk::CommandPoolResetFlags::empty()) };
+        let reset =
+            unsafe { self.api.device.reset_command_pool(self.raw, vk::CommandPoolResetFlags::empty()) };
         self.api.check("vkResetCommandPool", reset)
     }
 }
@@ -367,8 +372,7 @@ impl DescriptorPool {
     /// One more set, which lives until the pool is reset. None if there is no room for it.
     pub(crate) fn allocate(&mut self, layout: &Layout) -> Result<Option<vk::DescriptorSet>, BackendError> {
         let layouts = [layout.set];
-        let info =
-            vk::DescriptorSetAllocateInfo::default().descriptor_pool(self.raw).set_layouts(&layouts);
+        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(self.raw).set_layouts(&layouts);
         // SAFETY: pool and layout are alive and, by `&mut`, nobody else uses the pool.
         match unsafe { self.api.device.allocate_descriptor_sets(&info) } {
             Ok(sets) => Ok(Some(sets[0])),

@@ -68,7 +68,7 @@ pub(crate) struct Hazards {
     stages: vk::PipelineStageFlags,
     writes: vk::AccessFlags,
     /// Stages of the whole recording, barriers or not.
-    ever: vk::PipelineStageFlags,
+    all_stages: vk::PipelineStageFlags,
 }
 
 #[derive(Debug, Default)]
@@ -106,13 +106,13 @@ impl Hazards {
             }
             self.stages |= one.kind.stage();
         }
-        self.ever |= self.stages;
+        self.all_stages |= self.stages;
         barrier
     }
 
     /// The stages that this recording uses at all.
-    pub(crate) fn stages(&self) -> vk::PipelineStageFlags {
-        self.ever
+    pub(crate) fn all_stages(&self) -> vk::PipelineStageFlags {
+        self.all_stages
     }
 
     fn forget(&mut self) {
@@ -207,7 +207,7 @@ mod tests {
         for at in 1..10 {
             assert_eq!(hazards.order(&[one(1, at * 8, at * 8 + 8, UseKind::KernelRead)]), None);
         }
-        assert_eq!(hazards.stages(), vk::PipelineStageFlags::COMPUTE_SHADER);
+        assert_eq!(hazards.all_stages(), vk::PipelineStageFlags::COMPUTE_SHADER);
     }
 
     #[test]

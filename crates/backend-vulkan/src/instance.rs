@@ -52,9 +52,10 @@ impl Facts {
     /// The facts of a device; why it cannot be used, if it cannot.
     pub(crate) fn of(instance: &Instance, physical: vk::PhysicalDevice) -> Result<Self, String> {
         let properties = instance.properties(physical);
-        let name = properties
-            .device_name_as_c_str()
-            .map_or_else(|_| "a device without a name".to_owned(), |name| name.to_string_lossy().into_owned());
+        let name = properties.device_name_as_c_str().map_or_else(
+            |_| "a device without a name".to_owned(),
+            |name| name.to_string_lossy().into_owned(),
+        );
         if properties.api_version < vk::API_VERSION_1_2 {
             let (major, minor) = (
                 vk::api_version_major(properties.api_version),
@@ -63,9 +64,8 @@ impl Facts {
             return Err(format!("`{name}` has Vulkan {major}.{minor}, 1.2 is needed"));
         }
         let extensions = instance.device_extensions(physical);
-        let has = |name: &CStr| {
-            extensions.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name))
-        };
+        let has =
+            |name: &CStr| extensions.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name));
         // A device is no newer than what its instance was made for.
         let newer = properties.api_version.min(instance.version) >= vk::API_VERSION_1_3;
         let offered = newer || has(khr::synchronization2::NAME);

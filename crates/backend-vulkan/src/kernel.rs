@@ -56,8 +56,10 @@ impl Device {
             .min(self.facts.limits.max_descriptor_set_storage_buffers);
         if buffers > most {
             let wants = buffers - 1;
-            let message =
-                format!("kernel `{label}` has {wants} bindings, the device takes {} and parameters", most - 1);
+            let message = format!(
+                "kernel `{label}` has {wants} bindings, the device takes {} and parameters",
+                most - 1
+            );
             return Err(unsupported("compile", message));
         }
         let mut layouts = self.layouts.lock();

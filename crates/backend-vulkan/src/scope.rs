@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use ash::vk;
 use parking_lot::Mutex;
-use tenure_core::backend::{QueueId, Scope};
 use tenure_core::BackendError;
+use tenure_core::backend::{QueueId, Scope};
 
 use crate::backend::VulkanBackend;
 use crate::device::Device;

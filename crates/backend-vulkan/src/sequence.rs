@@ -62,12 +62,22 @@ impl VulkanSequence {
         queue: QueueId,
         commands: vk::CommandBuffer,
     ) -> Self {
-        VulkanSequence { device, arena, queue, commands, phase: Phase::Empty, recording: Recording::default() }
+        VulkanSequence {
+            device,
+            arena,
+            queue,
+            commands,
+            phase: Phase::Empty,
+            recording: Recording::default(),
+        }
     }
 
     /// Begins the recording, unless it has begun. With the arena locked.
     fn open(phase: &mut Phase, commands: &Commands<'_>) -> Result<(), BackendError> {
-        assert!(*phase != Phase::Complete, "a recording that was submitted is reset before it is recorded anew");
+        assert!(
+            *phase != Phase::Complete,
+            "a recording that was submitted is reset before it is recorded anew"
+        );
         if *phase == Phase::Empty {
             commands.begin(vk::CommandBufferUsageFlags::empty())?;
             *phase = Phase::Open;
@@ -85,7 +95,7 @@ impl VulkanSequence {
         let commands = Commands::new(&self.device.api, self.commands);
         Self::open(&mut self.phase, &commands)?;
         // The host reads what it is delivered and, where it reaches blocks, all of them.
-        let stages = self.recording.hazards.stages();
+        let stages = self.recording.hazards.all_stages();
         if !stages.is_empty() && (self.device.unified || !self.recording.reads.is_empty()) {
             commands.barrier(show(stages));
         }
@@ -157,6 +167,9 @@ impl Sequence<VulkanBackend> for VulkanSequence {
 
 impl std::fmt::Debug for VulkanSequence {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("VulkanSequence").field("queue", &self.queue).field("phase", &self.phase).finish_non_exhaustive()
+        f.debug_struct("VulkanSequence")
+            .field("queue", &self.queue)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
     }
 }

@@ -66,12 +66,14 @@ fn check_bindings(
 ) -> Result<(), BackendError> {
     let label = source.label();
     let points = &module.entry_points;
-    let is_wanted = |point: &naga::EntryPoint| {
-        point.name == entry && matches!(point.stage, naga::ShaderStage::Compute)
-    };
+    let is_wanted =
+        |point: &naga::EntryPoint| point.name == entry && matches!(point.stage, naga::ShaderStage::Compute);
     let Some(index) = points.iter().position(is_wanted) else {
         let names: Vec<String> = points.iter().map(|point| format!("`{}`", point.name)).collect();
-        return Err(compile(label, format!("no compute entry point `{entry}`; there is: {}", names.join(", "))));
+        return Err(compile(
+            label,
+            format!("no compute entry point `{entry}`; there is: {}", names.join(", ")),
+        ));
     };
     let uses = info.get_entry_point(index);
     let declared = source.bindings();
@@ -161,7 +163,7 @@ fn double(@builtin(global_invocation_id) id: vec3<u32>) {
         assert_eq!(compiled(&again).expect("it is SPIR-V"), words);
         let other = KernelSource::new("double", &[Access::ReadWrite]).spirv(words.clone(), "triple");
         assert!(refusal(&other).contains("no compute entry point `triple`; there is: `double`"));
-        let cut = KernelSource::new("double", &[]).spirv(&words[..words.len() - 1], "double");
+        let cut = KernelSource::new("double", &[]).spirv(&words[..HEADER_WORDS + 3], "double");
         assert!(refusal(&cut).contains("cut off"));
         let none = KernelSource::new("double", &[]).spirv(vec![1, 2, 3], "double");
         assert!(refusal(&none).contains("no SPIR-V"));

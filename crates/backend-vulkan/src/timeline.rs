@@ -132,12 +132,15 @@ impl Timelines {
         let others: SmallVec<[_; 2]> =
             others.iter().map(|wait| (self.queue(wait.queue).semaphore.raw, wait.value)).collect();
         let both = [queue.order, commands];
-        queue.submit(&self.api, &Batch {
-            // The queue runs in order; only what the barrier does is missing.
-            commands: if own.is_empty() { &both[1..] } else { &both },
-            waits: &others,
-            signal: (queue.semaphore.raw, point.value),
-        })?;
+        queue.submit(
+            &self.api,
+            &Batch {
+                // The queue runs in order; only what the barrier does is missing.
+                commands: if own.is_empty() { &both[1..] } else { &both },
+                waits: &others,
+                signal: (queue.semaphore.raw, point.value),
+            },
+        )?;
         queue.submitted.store(point.value, Ordering::Release);
         Ok(())
     }

@@ -96,7 +96,10 @@ impl Transfers {
     }
 
     /// Runs `copy` on the ring, and returns when the device has finished with all of it, failed or not.
-    fn with_ring(&self, copy: impl FnOnce(&mut Ring) -> Result<(), BackendError>) -> Result<(), BackendError> {
+    fn with_ring(
+        &self,
+        copy: impl FnOnce(&mut Ring) -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
         let mut slot = self.ring.lock();
         if slot.is_none() {
             *slot = Some(Ring::new(&self.api, &self.facts)?);
@@ -154,11 +157,10 @@ impl Ring {
         record(&commands, slot.buffer.buffer);
         commands.end()?;
         let value = self.submitted + 1;
-        queue.submit(api, &Batch {
-            commands: &[slot.commands],
-            waits: &[],
-            signal: (self.semaphore.raw, value),
-        })?;
+        queue.submit(
+            api,
+            &Batch { commands: &[slot.commands], waits: &[], signal: (self.semaphore.raw, value) },
+        )?;
         self.submitted = value;
         slot.value = value;
         Ok(())

@@ -238,10 +238,12 @@ fn an_interrupt_is_latched_and_ends_waits() {
     std::thread::scope(|threads| {
         let waits: Vec<_> = [vec![], vec![never]]
             .into_iter()
-            .map(|targets| threads.spawn({
-                let backend = &backend;
-                move || backend.wait_any(&targets, None).unwrap()
-            }))
+            .map(|targets| {
+                threads.spawn({
+                    let backend = &backend;
+                    move || backend.wait_any(&targets, None).unwrap()
+                })
+            })
             .collect();
         // Latched or not, each interrupt ends at least one of them.
         while !waits.iter().all(std::thread::ScopedJoinHandle::is_finished) {

@@ -17,8 +17,9 @@ const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 /// Loads the loader library of the system.
 pub(crate) fn load() -> Result<ash::Entry, BackendError> {
     // SAFETY: the system's Vulkan loader is a library whose initialisation has no requirements.
-    unsafe { ash::Entry::load() }
-        .map_err(|error| unavailable("load Vulkan", format!("there is no Vulkan loader ({error})"), DRIVER_FIX))
+    unsafe { ash::Entry::load() }.map_err(|error| {
+        unavailable("load Vulkan", format!("there is no Vulkan loader ({error})"), DRIVER_FIX)
+    })
 }
 
 /// The version of the loader; 1.0 where it does not say.
@@ -91,9 +92,7 @@ impl Instance {
             names.push(ext::validation_features::NAME.as_ptr());
         }
         let version = loader_version(&entry).min(vk::API_VERSION_1_3);
-        let application = vk::ApplicationInfo::default()
-            .engine_name(c"tenure")
-            .api_version(version);
+        let application = vk::ApplicationInfo::default().engine_name(c"tenure").api_version(version);
         let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
         let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
         // Once chained, for what happens while the instance itself is made and destroyed, and once as an object.
@@ -108,13 +107,12 @@ impl Instance {
         }
         // SAFETY: everything that the info points at lives until the call returns, and the sink longer than the
         // instance: it is dropped after it.
-        let raw = unsafe { entry.create_instance(&info, None) }
-            .map_err(|result| match result {
-                vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
-                    unavailable("vkCreateInstance", "no Vulkan driver is installed", DRIVER_FIX)
-                }
-                result => failed("vkCreateInstance", result),
-            })?;
+        let raw = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
+            vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
+                unavailable("vkCreateInstance", "no Vulkan driver is installed", DRIVER_FIX)
+            }
+            result => failed("vkCreateInstance", result),
+        })?;
         let mut instance = Instance {
             debug_utils,
             version,
@@ -226,12 +224,10 @@ impl Instance {
         extensions: &[&CStr],
     ) -> Result<ash::Device, BackendError> {
         let priorities = [1.0];
-        let queues = [vk::DeviceQueueCreateInfo::default()
-            .queue_family_index(family)
-            .queue_priorities(&priorities)];
+        let queues =
+            [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities)];
         let names: Vec<*const c_char> = extensions.iter().map(|name| name.as_ptr()).collect();
-        let mut timeline =
-            vk::PhysicalDeviceTimelineSemaphoreFeatures::default().timeline_semaphore(true);
+        let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default().timeline_semaphore(true);
         let mut second = vk::PhysicalDeviceSynchronization2Features::default().synchronization2(true);
         let mut info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)

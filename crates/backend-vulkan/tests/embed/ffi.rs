@@ -41,11 +41,13 @@ impl Engine {
         let devices = unsafe { instance.enumerate_physical_devices() }.map_err(|error| error.to_string())?;
         let physical = *devices.first().ok_or("there is no device")?;
         let priorities = [1.0];
-        let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&priorities)];
+        let queues =
+            [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&priorities)];
         let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default().timeline_semaphore(true);
         let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).push_next(&mut timeline);
         // SAFETY: the device is of the instance, and the info complete.
-        let device = unsafe { instance.create_device(physical, &info, None) }.map_err(|error| error.to_string())?;
+        let device =
+            unsafe { instance.create_device(physical, &info, None) }.map_err(|error| error.to_string())?;
         Ok(Engine { entry, instance, physical, device })
     }
 
@@ -101,6 +103,9 @@ unsafe extern "system" fn on_message(
     let data = unsafe { data.as_ref() };
     // SAFETY: its text ends with a zero and lives until this function returns.
     let text = data.and_then(|data| unsafe { data.message_as_c_str() });
-    MESSAGES.lock().expect("nobody panics with it").push(text.unwrap_or_default().to_string_lossy().into_owned());
+    MESSAGES
+        .lock()
+        .expect("nobody panics with it")
+        .push(text.unwrap_or_default().to_string_lossy().into_owned());
     vk::FALSE
 }
