@@ -54,9 +54,8 @@ mod tests {
         }
         let messages = Messages::new();
         let options = VulkanOptions::default().with_validation(messages.clone());
-        let backend = VulkanBackend::with_options(&options)
-            .inspect_err(|error| println!("skipped: {error}"))
-            .ok()?;
+        let backend =
+            VulkanBackend::with_options(&options).inspect_err(|error| println!("skipped: {error}")).ok()?;
         let device = backend.device();
         let choose = |allowed| Reach::Device.memory_type(&device.facts, allowed);
         let buffer = || RawBuffer::new(&device.api, 64, choose, "buffer").expect("room");

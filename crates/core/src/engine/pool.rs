@@ -275,8 +275,16 @@ impl Pool {
         if size > left {
             return Err(NoRoom::Budget);
         }
+        let page = page && (size > exact || self.page_serves_whole(size));
         self.growing = self.growing + Usage { bytes: size, blocks: 1 };
         Ok(Growth { bytes: size, page, grant: if page { exact } else { size } })
+    }
+
+    /// Whether a page of so many bytes can be granted in one piece. The allocator keeps free ranges in classes, and looks
+    /// for one in a class that is large enough as a whole: a page between two classes never serves all of itself.
+    fn page_serves_whole(&self, bytes: u64) -> bool {
+        let units = u32::try_from(bytes / self.alignment).expect("pages have few units");
+        <Allocator>::with_max_allocs(units, 4).allocate(units).is_some()
     }
 
     /// The driver gave the block: it serves the request that it was planned for.
