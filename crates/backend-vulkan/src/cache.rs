@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use tenure_core::BackendError;
 
-use crate::ffi::{Api, Layout, Pipeline, RawCache};
+use crate::ffi::Api;
 use crate::instance::Facts;
+use crate::kernel::ffi::{Layout, Pipeline, RawCache};
 
 const MAGIC: &[u8; 8] = b"tenurevk";
 /// Magic, checksum, length.

@@ -14,11 +14,12 @@ use tenure_core::{BackendError, Capabilities};
 use crate::backend::VulkanOptions;
 use crate::cache::Cache;
 use crate::error::unavailable;
-use crate::ffi::{Api, Layout, RawBuffer};
+use crate::ffi::{Api, RawBuffer};
 use crate::foreign::RawDevice;
 use crate::heap::{Heap, Reach};
 use crate::instance::ffi::{Instance, has_validation, load, loader_version};
 use crate::instance::{Facts, Synchronization2, choose};
+use crate::kernel::ffi::Layout;
 use crate::timeline::{QueueLock, Timelines};
 use crate::transfer::Transfers;
 

@@ -15,10 +15,10 @@ use crate::backend::VulkanBackend;
 use crate::commands::ffi::Commands;
 use crate::device::Device;
 use crate::error::unsupported;
-use crate::ffi::{BoundRange, update_set};
 use crate::hazards::{Use, UseKind};
 use crate::heap::Piece;
 use crate::kernel::VulkanKernel;
+use crate::kernel::ffi::{BoundRange, update_set};
 use crate::scope::Arena;
 use crate::sequence::{ReadBack, Recording};
 

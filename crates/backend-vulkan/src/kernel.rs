@@ -2,6 +2,8 @@
 //!
 //! Not here: programs (`shader.rs`), and recording a dispatch (`encode.rs`).
 
+pub(crate) mod ffi;
+
 use std::sync::Arc;
 
 use ash::vk;
@@ -10,7 +12,7 @@ use tenure_core::{BackendError, KernelSource};
 
 use crate::device::Device;
 use crate::error::unsupported;
-use crate::ffi::{Layout, Pipeline};
+use crate::kernel::ffi::{Layout, Pipeline};
 use crate::shader;
 
 /// A compiled kernel.

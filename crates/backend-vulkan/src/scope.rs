@@ -14,7 +14,8 @@ use tenure_core::backend::{QueueId, Scope};
 
 use crate::backend::VulkanBackend;
 use crate::device::Device;
-use crate::ffi::{Api, CommandPool, DescriptorPool, Layout};
+use crate::ffi::{Api, CommandPool};
+use crate::kernel::ffi::{DescriptorPool, Layout};
 use crate::sequence::VulkanSequence;
 
 /// Sets in the first descriptor pool of an arena; each further one has twice as many as the last.

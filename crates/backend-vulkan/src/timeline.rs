@@ -1,7 +1,8 @@
 //! Queues and their timelines: submitting, asking how far a queue is, waiting, and waking who waits.
 //!
 //! Each queue has a timeline semaphore that its submissions raise to their points. Who waits waits for it and for one
-//! semaphore more, which `interrupt` raises from the host. Not here: what is submitted (`sequence.rs`).
+//! semaphore more, which `interrupt` raises from the host. Drivers of devices sleep in such a wait; those of software
+//! devices may poll, which costs time and nothing else. Not here: what is submitted (`sequence.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +22,7 @@ use crate::ffi::{Api, CommandPool, Semaphore, wait_any};
 ///
 /// Implemented for mutexes; an engine implements it for whatever it has.
 pub trait QueueLock: Send + Sync + 'static {
-    /// Calls `submit` while nobody else uses the queue.
+    /// Calls `submit`, once, while nobody else uses the queue.
     fn locked(&self, submit: &mut dyn FnMut());
 }
 
@@ -75,9 +76,9 @@ impl Queue {
     /// Submits under the queue's lock.
     pub(crate) fn submit(&self, api: &Api, batch: &Batch<'_>) -> Result<(), BackendError> {
         api.alive()?;
-        let mut answer = Ok(());
-        self.lock.locked(&mut || answer = submit(api, self.raw, batch));
-        answer
+        let mut answer = None;
+        self.lock.locked(&mut || answer = Some(submit(api, self.raw, batch)));
+        answer.expect("a queue's lock calls what it is given")
     }
 }
 

@@ -7,8 +7,9 @@
 use ash::vk;
 use tenure_core::BackendError;
 
-use crate::ffi::{Api, Pipeline, Second};
+use crate::ffi::{Api, Second};
 use crate::hazards::Barrier;
+use crate::kernel::ffi::Pipeline;
 
 /// A command buffer that is being recorded.
 pub(crate) struct Commands<'a> {
