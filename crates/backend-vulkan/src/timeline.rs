@@ -1,15 +1,16 @@
 //! Queues and their timelines: submitting, asking how far a queue is, waiting, and waking who waits.
 //!
-//! Each queue has a timeline semaphore that its submissions raise to their points. Who waits waits for it and for one
-//! semaphore more, which `interrupt` raises from the host. Drivers of devices sleep in such a wait; those of software
-//! devices may poll, which costs time and nothing else. Not here: what is submitted (`sequence.rs`).
+//! Each queue has a timeline semaphore that its submissions raise to their points. Of those who wait one waits in the
+//! driver, for what anybody wants first and for one semaphore more, which is raised from the host to bring it back. The
+//! others wait for that one: drivers of software devices poll when they wait for any of several semaphores, and many
+//! that poll take the time of the work that they wait for. Not here: what is submitted (`sequence.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ash::vk;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tenure_core::backend::{TimelinePoint, WaitStatus};
 use tenure_core::{BackendError, QueueId};
@@ -86,15 +87,26 @@ impl Queue {
 pub(crate) struct Timelines {
     pub queues: Vec<Queue>,
     waiters: Mutex<Waiters>,
+    /// The leader has come back, or waits are to end.
+    changed: Condvar,
     interrupt: Semaphore,
     api: Arc<Api>,
 }
 
-#[derive(Default)]
+/// Points of several queues.
+type Points = SmallVec<[TimelinePoint; 2]>;
+
 struct Waiters {
-    /// Threads that wait now, or are on their way.
-    blocked: usize,
+    /// What each thread that waits waits for.
+    wanted: Vec<(u64, Points)>,
+    /// Names threads in `wanted`.
+    next_id: u64,
+    /// What the one thread that waits in the driver waits for.
+    leading: Option<Points>,
+    /// What was last seen of each queue.
+    completed: Vec<u64>,
     /// The value of the interrupt's semaphore.
+    raised: u64,
     interrupts: u64,
     /// An interrupt that found nobody: the next wait returns at once.
     latched: bool,
@@ -110,7 +122,17 @@ impl Timelines {
     ) -> Result<Self, BackendError> {
         let queues = vec![Queue::new(api, family, queue, lock, "tenure: queue 0")?];
         let interrupt = Semaphore::new(api, "tenure: interrupt")?;
-        Ok(Timelines { queues, waiters: Mutex::default(), interrupt, api: api.clone() })
+        let waiters = Waiters {
+            wanted: Vec::new(),
+            next_id: 0,
+            leading: None,
+            completed: vec![0; queues.len()],
+            raised: 0,
+            interrupts: 0,
+            latched: false,
+        };
+        let changed = Condvar::new();
+        Ok(Timelines { queues, waiters: Mutex::new(waiters), changed, interrupt, api: api.clone() })
     }
 
     /// The queue of that number.
@@ -128,8 +150,8 @@ impl Timelines {
         let queue = self.queue(point.queue);
         let last = queue.submitted.load(Ordering::Acquire);
         assert!(point.value > last, "points of {} rise", point.queue);
-        let (own, others): (SmallVec<[_; 2]>, SmallVec<[_; 2]>) =
-            waits.iter().partition(|wait| wait.queue == point.queue);
+        let (own, others): (Points, Points) =
+            waits.iter().copied().partition(|wait| wait.queue == point.queue);
         let others: SmallVec<[_; 2]> =
             others.iter().map(|wait| (self.queue(wait.queue).semaphore.raw, wait.value)).collect();
         let both = [queue.order, commands];
@@ -148,8 +170,7 @@ impl Timelines {
 
     pub(crate) fn completed(&self, id: QueueId) -> Result<u64, BackendError> {
         self.api.alive()?;
-        let queue = self.queue(id);
-        let value = queue.semaphore.value()?;
+        let value = self.queue(id).semaphore.value()?;
         // A lost device may raise its semaphores to anything.
         if value == u64::MAX {
             return Err(self.api.lose("vkGetSemaphoreCounterValue", "a timeline ran beyond its points"));
@@ -163,21 +184,90 @@ impl Timelines {
         targets: &[TimelinePoint],
         timeout: Option<Duration>,
     ) -> Result<WaitStatus, BackendError> {
-        self.api.alive()?;
-        let next = {
-            let mut waiters = self.waiters.lock();
-            if std::mem::take(&mut waiters.latched) {
+        // A moment beyond what the clock can say is no limit.
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut waiters = self.waiters.lock();
+        if std::mem::take(&mut waiters.latched) {
+            return Ok(WaitStatus::Woken);
+        }
+        let id = waiters.next_id;
+        waiters.next_id += 1;
+        waiters.wanted.push((id, targets.into()));
+        let answer = self.wait_among(&mut waiters, targets, deadline);
+        waiters.wanted.retain(|(other, _)| *other != id);
+        answer
+    }
+
+    /// Waits as one of `waiters`: in the driver if nobody else does, else for who does.
+    fn wait_among(
+        &self,
+        waiters: &mut MutexGuard<'_, Waiters>,
+        targets: &[TimelinePoint],
+        deadline: Option<Instant>,
+    ) -> Result<WaitStatus, BackendError> {
+        let interrupts = waiters.interrupts;
+        loop {
+            if waiters.interrupts != interrupts || waiters.have_seen(targets) {
                 return Ok(WaitStatus::Woken);
             }
-            waiters.blocked += 1;
-            waiters.interrupts + 1
-        };
-        let targets = targets.iter().map(|target| (self.queue(target.queue).semaphore.raw, target.value));
-        let (semaphores, values): (SmallVec<[_; 4]>, SmallVec<[_; 4]>) =
-            targets.chain([(self.interrupt.raw, next)]).unzip();
-        let woken = wait_any(&self.api, &semaphores, &values, nanoseconds(timeout));
-        self.waiters.lock().blocked -= 1;
-        Ok(if woken? { WaitStatus::Woken } else { WaitStatus::TimedOut })
+            self.api.alive()?;
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                // What has completed counts before the time.
+                self.look(waiters, targets)?;
+                let woken = waiters.have_seen(targets);
+                return Ok(if woken { WaitStatus::Woken } else { WaitStatus::TimedOut });
+            }
+            let Some(leading) = &waiters.leading else {
+                self.lead(waiters, left)?;
+                continue;
+            };
+            if !covers(leading, targets) {
+                self.nudge(waiters);
+            }
+            match deadline {
+                None => self.changed.wait(waiters),
+                Some(deadline) => _ = self.changed.wait_until(waiters, deadline),
+            }
+        }
+    }
+
+    /// Waits in the driver for what anybody wants first, and tells everybody.
+    fn lead(
+        &self,
+        waiters: &mut MutexGuard<'_, Waiters>,
+        left: Option<Duration>,
+    ) -> Result<(), BackendError> {
+        let goals = waiters.goals();
+        let raised = (self.interrupt.raw, waiters.raised + 1);
+        let points = goals.iter().map(|goal| (self.queue(goal.queue).semaphore.raw, goal.value));
+        let (semaphores, values): (SmallVec<[_; 4]>, SmallVec<[_; 4]>) = points.chain([raised]).unzip();
+        waiters.leading = Some(goals.clone());
+        let waited =
+            MutexGuard::unlocked(waiters, || wait_any(&self.api, &semaphores, &values, nanoseconds(left)));
+        waiters.leading = None;
+        let looked = waited.and_then(|_| self.look(waiters, &goals));
+        // Somebody is done, or leads next, or sees the loss.
+        self.changed.notify_all();
+        looked
+    }
+
+    /// Asks the driver how far the queues of these points are.
+    fn look(&self, waiters: &mut Waiters, points: &[TimelinePoint]) -> Result<(), BackendError> {
+        for point in points {
+            let value = self.completed(point.queue)?;
+            let seen = &mut waiters.completed[point.queue.0 as usize];
+            *seen = value.max(*seen);
+        }
+        Ok(())
+    }
+
+    /// Brings the leader back. Under the lock, so that the value only rises.
+    fn nudge(&self, waiters: &mut Waiters) {
+        waiters.raised += 1;
+        let signalled = self.interrupt.signal(waiters.raised);
+        // It fails on a lost device only, where every wait ends by itself.
+        let _ = signalled;
     }
 
     /// Waits until everything that was submitted has completed, or the device is lost.
@@ -192,16 +282,42 @@ impl Timelines {
     /// See `Backend::interrupt`.
     pub(crate) fn interrupt(&self) {
         let mut waiters = self.waiters.lock();
-        if waiters.blocked == 0 {
+        if waiters.wanted.is_empty() {
             waiters.latched = true;
             return;
         }
-        // Under the lock, so that the value only rises.
         waiters.interrupts += 1;
-        let signalled = self.interrupt.signal(waiters.interrupts);
-        // It fails on a lost device only, where every wait ends by itself.
-        let _ = signalled;
+        if waiters.leading.is_some() {
+            self.nudge(&mut waiters);
+        }
+        drop(waiters);
+        self.changed.notify_all();
     }
+}
+
+impl Waiters {
+    fn have_seen(&self, targets: &[TimelinePoint]) -> bool {
+        targets.iter().any(|target| self.completed[target.queue.0 as usize] >= target.value)
+    }
+
+    /// The first point of each queue that anybody wants.
+    fn goals(&self) -> Points {
+        let mut goals = Points::new();
+        for point in self.wanted.iter().flat_map(|(_, points)| points) {
+            match goals.iter_mut().find(|goal| goal.queue == point.queue) {
+                Some(goal) => goal.value = goal.value.min(point.value),
+                None => goals.push(*point),
+            }
+        }
+        goals
+    }
+}
+
+/// Whether who waits for `goals` comes back when any of `targets` completes.
+fn covers(goals: &[TimelinePoint], targets: &[TimelinePoint]) -> bool {
+    targets
+        .iter()
+        .all(|target| goals.iter().any(|goal| goal.queue == target.queue && goal.value <= target.value))
 }
 
 /// Blocks until a semaphore of this backend's own has its value.
