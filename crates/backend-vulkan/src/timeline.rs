@@ -334,3 +334,6 @@ pub(crate) fn wait_for(api: &Api, semaphore: &Semaphore, value: u64) -> Result<(
 fn nanoseconds(timeout: Option<Duration>) -> u64 {
     timeout.map_or(u64::MAX, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests;
