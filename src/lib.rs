@@ -29,17 +29,23 @@
 //! # }
 //! ```
 //!
-//! Backends are chosen by cargo feature; this version has `host` (the default, which needs no driver).
+//! Backends are chosen by cargo feature; this version has `host` (the default, which needs no driver) and `vulkan`,
+//! whose driver is looked for when it is opened.
 
 pub use tenure_core::*;
 
 #[cfg(feature = "host")]
 pub use tenure_backend_host as host;
 
+#[cfg(feature = "vulkan")]
+pub use tenure_backend_vulkan as vulkan;
+
 /// Names that [`open`] takes in this build.
 pub const BACKENDS: &[&str] = &[
     #[cfg(feature = "host")]
     "host",
+    #[cfg(feature = "vulkan")]
+    "vulkan",
 ];
 
 /// Opens a manager on a backend by name, with default options.
@@ -59,6 +65,8 @@ pub fn open_with_options(backend: &str, options: ManagerOptions) -> Result<Manag
     match backend {
         #[cfg(feature = "host")]
         "host" => Manager::open_with(host::HostBackend::new(), options),
+        #[cfg(feature = "vulkan")]
+        "vulkan" => Manager::open_with(vulkan::VulkanBackend::new()?, options),
         _ => Err(Error::Backend(BackendError::new(
             BackendErrorKind::Unavailable,
             "open",

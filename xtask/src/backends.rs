@@ -28,7 +28,6 @@ pub enum Nature {
     /// The machine's own processors: no device, and no emulation of one.
     Processor,
     /// Devices behind a driver, in hardware or in software.
-    #[allow(dead_code, reason = "the first row that says so comes with the first device API")]
     Device,
 }
 
@@ -42,19 +41,40 @@ pub struct Planned {
 }
 
 /// All backends, in the order of reports.
-pub const BACKENDS: &[Backend] = &[Backend {
-    name: "host",
-    feature: "host",
-    environment: &[],
-    nature: Nature::Processor,
-    needs: "nothing: it runs on this machine's processors",
-    fix: "nothing can be missing: please report this as a bug",
-}];
+pub const BACKENDS: &[Backend] = &[
+    Backend {
+        name: "host",
+        feature: "host",
+        environment: &[],
+        nature: Nature::Processor,
+        needs: "nothing: it runs on this machine's processors",
+        fix: "nothing can be missing: please report this as a bug",
+    },
+    Backend {
+        name: "vulkan",
+        feature: "vulkan",
+        environment: &[],
+        nature: Nature::Device,
+        needs: VULKAN_NEEDS,
+        fix: VULKAN_FIX,
+    },
+    // The same devices, as if the host did not reach their memory.
+    Backend {
+        name: "vulkan-staged",
+        feature: "vulkan",
+        environment: &[],
+        nature: Nature::Device,
+        needs: VULKAN_NEEDS,
+        fix: VULKAN_FIX,
+    },
+];
+
+const VULKAN_NEEDS: &str = "a Vulkan 1.2 driver, and its validation layer for the layer's checks";
+const VULKAN_FIX: &str = "apt-get install mesa-vulkan-drivers libvulkan1 vulkan-validationlayers";
 
 /// Named here so that `doctor` and error messages can say plainly that they are not there yet.
 pub const PLANNED: &[Planned] = &[
     Planned { name: "wgpu", what: "any device that wgpu reaches" },
-    Planned { name: "vulkan", what: "Vulkan devices, software ones included" },
     Planned { name: "cuda", what: "NVIDIA devices" },
     Planned { name: "softcuda", what: "a CUDA driver in software, for machines without such a device" },
 ];
@@ -110,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_planned_backend_is_said_to_be_planned() {
-        let message = select(&names(&["vulkan"])).unwrap_err().to_string();
+        let message = select(&names(&["cuda"])).unwrap_err().to_string();
         assert!(message.contains("not in this version"), "{message}");
     }
 }

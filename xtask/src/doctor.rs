@@ -176,6 +176,6 @@ mod tests {
     fn every_backend_of_the_design_has_a_row() {
         let names: Vec<String> =
             BACKENDS.iter().map(examine).chain(planned()).map(|entry| entry.name).collect();
-        assert_eq!(names, ["host", "wgpu", "vulkan", "cuda", "softcuda"]);
+        assert_eq!(names, ["host", "vulkan", "vulkan-staged", "wgpu", "cuda", "softcuda"]);
     }
 }

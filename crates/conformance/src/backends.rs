@@ -10,6 +10,10 @@ use crate::harness::Suite;
 pub const NAMES: &[&str] = &[
     #[cfg(feature = "host")]
     "host",
+    #[cfg(feature = "vulkan")]
+    "vulkan",
+    #[cfg(feature = "vulkan")]
+    "vulkan-staged",
 ];
 
 /// The suite of a backend; `None` if this build has none of that name.
@@ -20,9 +24,16 @@ pub fn suite(name: &str) -> Option<Suite> {
             Suite::new(name, || Ok(tenure_backend_host::HostBackend::new()))
                 .expectations(host_expectations()),
         ),
+        #[cfg(feature = "vulkan")]
+        "vulkan" => Some(vulkan::suite(name, false)),
+        #[cfg(feature = "vulkan")]
+        "vulkan-staged" => Some(vulkan::suite(name, true)),
         _ => None,
     }
 }
+
+#[cfg(feature = "vulkan")]
+mod vulkan;
 
 /// What is expected of the host backend: it runs host closures on two or more queues and has every
 /// capability: nothing may be skipped.

@@ -2,7 +2,7 @@
 //! reasons.
 //!
 //! The three lists differ. *Required* cases may not be skipped. *Unsupported* is permanent: the case does not run and
-//! is a skip. *Expected failures* are temporary: the case runs, and if it passes, that is a failure, so that the list
+//! is a skip, also where a pattern requires all of its topic. *Expected failures* are temporary: the case runs, and if it passes, that is a failure, so that the list
 //! shrinks. A pattern that matches no case is a failure too. Not here: running (`runner.rs`).
 
 use crate::case::Case;
@@ -40,7 +40,7 @@ impl Expectations {
         self
     }
 
-    /// Cases that this backend does not support, for good.
+    /// Cases that this backend does not support, for good. They are exceptions from what it requires.
     pub fn unsupported(mut self, pattern: impl Into<String>, reason: impl Into<String>) -> Self {
         self.unsupported.push((pattern.into(), reason.into()));
         self
@@ -59,10 +59,14 @@ impl Expectations {
             list.iter().find(|(pattern, _)| matches(pattern, case.id)).map(|(_, reason)| reason.clone())
         };
         let unsupported = find(&self.unsupported).map(|reason| format!("unsupported: {reason}"));
-        match unsupported.or(missing) {
-            Some(reason) if required => Verdict::Refuse(format!("required on this backend, but {reason}")),
-            Some(reason) => Verdict::Skip(reason),
-            None => find(&self.expected_failures).map_or(Verdict::Run, Verdict::ExpectFailure),
+        match (unsupported, missing) {
+            // The exception from what a pattern requires, named with its reason.
+            (Some(reason), _) => Verdict::Skip(reason),
+            (None, Some(reason)) if required => {
+                Verdict::Refuse(format!("required on this backend, but {reason}"))
+            }
+            (None, Some(reason)) => Verdict::Skip(reason),
+            (None, None) => find(&self.expected_failures).map_or(Verdict::Run, Verdict::ExpectFailure),
         }
     }
 
@@ -153,6 +157,8 @@ mod tests {
         assert_eq!(verdict(1, None), Verdict::ExpectFailure("a known defect".into()));
         assert_eq!(verdict(1, Some("no queue")), Verdict::Skip("no queue".into()));
         assert_eq!(verdict(2, None), Verdict::Run);
+        let exception = expectations.clone().require("loss/*");
+        assert_eq!(exception.verdict(&CASES[0], None), Verdict::Skip("unsupported: no loss".into()));
         let refused = Verdict::Refuse("required on this backend, but no queue".into());
         assert_eq!(verdict(2, Some("no queue")), refused);
     }

@@ -28,7 +28,7 @@ use crate::expectations::Expectations;
 use crate::human::Human;
 use crate::junit;
 use crate::report::{BackendReport, CaseResult, Event, Report, Reporter, Status};
-use crate::runner::{Filter, Planned, Runner};
+use crate::runner::{Complaints, Filter, Planned, Runner};
 use crate::watchdog::Watchdog;
 
 /// Exit codes. A run in which nothing was run is no success.
@@ -71,6 +71,7 @@ pub struct Suite {
     name: String,
     open: Box<dyn FnOnce() -> Result<Bed, Error>>,
     expectations: Expectations,
+    complaints: Option<Complaints>,
 }
 
 impl Suite {
@@ -81,7 +82,7 @@ impl Suite {
         factory: impl Fn() -> Result<B, BackendError> + Send + Sync + 'static,
     ) -> Self {
         let open = Box::new(move || Bed::new(factory));
-        Suite { name: name.into(), open, expectations: Expectations::new() }
+        Suite { name: name.into(), open, expectations: Expectations::new(), complaints: None }
     }
 
     /// What is expected of the backend.
@@ -90,12 +91,24 @@ impl Suite {
         self
     }
 
+    /// Asks `complaints` after each case, once its backends are shut down: what has something to say of them (a
+    /// validation layer, a leak checker) fails the case. What came up while the backend was opened for its facts is
+    /// the first case's.
+    pub fn complaints(mut self, complaints: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
+        self.complaints = Some(Box::new(complaints));
+        self
+    }
+
     /// Opens the backend for its facts and makes a runner, for harnesses of one's own.
     ///
     /// # Errors
     /// As [`Bed::new`].
     pub fn into_runner(self) -> Result<Runner, Error> {
-        Ok(Runner::new((self.open)()?, self.expectations))
+        let runner = Runner::new((self.open)()?, self.expectations);
+        Ok(match self.complaints {
+            Some(complaints) => runner.with_complaints(complaints),
+            None => runner,
+        })
     }
 
     /// Runs the suite as the process's arguments say.

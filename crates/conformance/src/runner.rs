@@ -46,17 +46,26 @@ pub struct Planned {
     pub verdict: Verdict,
 }
 
+/// Says what was found wrong since it was last asked, in words.
+pub type Complaints = Box<dyn Fn() -> Vec<String> + Send + Sync>;
+
 /// Plans and runs cases on one backend.
-#[derive(Debug)]
 pub struct Runner {
     bed: Bed,
     expectations: Expectations,
+    complaints: Option<Complaints>,
 }
 
 impl Runner {
     /// A runner for the backend of `bed`.
     pub fn new(bed: Bed, expectations: Expectations) -> Self {
-        Runner { bed, expectations }
+        Runner { bed, expectations, complaints: None }
+    }
+
+    /// Asks `complaints` after each case; any fails it.
+    pub fn with_complaints(mut self, complaints: Complaints) -> Self {
+        self.complaints = Some(complaints);
+        self
     }
 
     /// The bed that it runs on.
@@ -121,8 +130,18 @@ impl Runner {
             bed.let_go();
         }
         let left = bed.verify();
-        let problems: Vec<String> = own.err().into_iter().chain(left).collect();
+        let complaints = self.complaints.as_ref().map(|ask| ask()).unwrap_or_default();
+        let problems: Vec<String> = own.err().into_iter().chain(left).chain(complaints).collect();
         if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    }
+}
+
+impl std::fmt::Debug for Runner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner")
+            .field("bed", &self.bed)
+            .field("expectations", &self.expectations)
+            .finish_non_exhaustive()
     }
 }
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tenure_core::op;
 
 use super::{Filter, Runner};
@@ -74,6 +75,17 @@ fn a_case_fails_by_what_it_leaves() {
     let result = run(Expectations::new(), "a/holds_and_panics");
     expect(&result, Status::Failed, "holding\n  at ");
     assert!(!result.reason.unwrap().contains("did not shut its backend down"));
+}
+
+#[test]
+fn a_case_fails_by_complaints_about_its_backend() {
+    let asked = Arc::new(Mutex::new(vec!["a leak".to_owned()]));
+    let runner = Runner::new(bed(), Expectations::new())
+        .with_complaints(Box::new(move || std::mem::take(&mut *asked.lock())));
+    let plan = runner.plan([&CASES[0]]);
+    expect(&runner.run(&plan[0]), Status::Failed, "a leak");
+    // Asked again there is nothing new.
+    expect(&runner.run(&plan[0]), Status::Passed, "");
 }
 
 #[test]

@@ -72,6 +72,19 @@ fn small_grants_share_a_page_and_the_limit_of_blocks_is_kept() {
 }
 
 #[test]
+fn a_block_as_large_as_its_request_serves_it_whatever_its_size() {
+    for units in 1..=1024 {
+        let mut pool = Pool::new(&capabilities(true), None);
+        let growth = pool.plan_growth(units * 256, Fit::Exact).unwrap();
+        assert_eq!(growth.bytes, units * 256);
+        let grant = pool.commit(growth, NativeBlock::of_nothing());
+        assert_eq!((grant.bytes, grant.offset), (units * 256, 0));
+        release(&mut pool, grant);
+        assert_eq!(trim(&mut pool, 0), units * 256);
+    }
+}
+
+#[test]
 fn a_refused_growth_leaves_no_trace() {
     let mut pool = Pool::new(&capabilities(true), Some(MIB));
     let before = pool.report();
