@@ -1,6 +1,6 @@
 //! `cargo xtask`: the workspace's own commands. This file holds the command line and nothing else.
 //!
-//! One module per command: [`conformance`], [`mod@test`], [`doctor`], [`tidy`]. Beside them: [`backends`], the
+//! One module per command: [`conformance`], [`mod@test`], [`doctor`], [`kernels`], [`tidy`]. Beside them: [`backends`], the
 //! table of backends that all of them read; [`rules`], the contract's numbers; [`workspace`], where the
 //! repository is and how cargo is called; [`terminal`], how output looks.
 //!
@@ -9,6 +9,7 @@
 mod backends;
 mod conformance;
 mod doctor;
+mod kernels;
 mod rules;
 mod terminal;
 mod test;
@@ -35,6 +36,8 @@ enum Command {
     Test(test::Arguments),
     /// Say which backends this machine can run, and the command that fixes what is missing.
     Doctor,
+    /// Generate the texts of the kernels that tenure ships, or check them for drift.
+    Kernels(kernels::Arguments),
     /// Check the rules that no compiler checks: module docs, unsafe code, file lengths, links.
     Tidy,
 }
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Conformance(arguments) => conformance::command(&arguments),
         Command::Test(arguments) => test::command(&arguments),
         Command::Doctor => doctor::command(),
+        Command::Kernels(arguments) => kernels::command(&arguments),
         Command::Tidy => tidy::command(),
     };
     match outcome {
