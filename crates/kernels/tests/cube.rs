@@ -124,7 +124,8 @@ fn what_does_not_compile_is_an_error() {
 
 #[test]
 fn shapes_are_refused() {
-    let argument = TensorCompilationArg { inplace: None };
+    let argument =
+        TensorCompilationArg { meta: TensorMetaCompilationArg { len: (), rank: () }, buffer: cube::buffer() };
     let kernel =
         with_shapes::WithShapes::new(cube::settings([64, 1, 1]), cube::device(), cube::target(), argument);
     let answer = cube::compile("with shapes", &kernel);

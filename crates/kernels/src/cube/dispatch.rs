@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use cubecl::{InfoBuilder, ScalarArgType};
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
+use cubecl::{InfoBuilder, ScalarArgType};
 use tenure_core::{Dispatch, Element, Kernel, View, op};
 
 use super::compile::{CubeError, CubeSource};
