@@ -24,35 +24,35 @@ alignas(128) unsigned long long int opaque[16];
 struct info_st {
     uint32_t static_meta[2];
 };
-extern "C" __global__ void __launch_bounds__(256)  copy(uint32_t const* const __restrict__ v1, uint32_t * const __restrict__ v5, info_st const* const __restrict__ v23) {
-uint32_t const* const dynamic_meta_v25 = reinterpret_cast<uint32_t const*>(v23 + 1);
-const info_st& info_v24 = *v23;uint32_t const v27 = info_v24.static_meta[1];
-uint32_t const v29 = blockIdx.z;
-uint32_t const v30 = uint32_t(v29);
-uint32_t const v31 = gridDim.y;
-uint32_t const v32 = uint32_t(v31);
-uint32_t const v33 = v30 * v32;
-uint32_t const v34 = gridDim.x;
-uint32_t const v35 = uint32_t(v34);
-uint32_t const v36 = v33 * v35;
-uint32_t const v37 = blockIdx.y;
-uint32_t const v38 = uint32_t(v37);
-uint32_t const v41 = v38 * v35;
-uint32_t const v42 = v36 + v41;
-uint32_t const v43 = blockIdx.x;
-uint32_t const v44 = uint32_t(v43);
-uint32_t const v45 = v42 + v44;
-uint32_t const v152 = 256;
-uint32_t const v48 = v45 * v152;
-uint32_t const v99 = threadIdx.x;
-uint32_t const v50 = uint32_t(v99);
-uint32_t const v51 = v48 + v50;
-bool const v11 = v51 < v27;
-if(v11) {
-uint32_t const* const v16 = &v1[v51];
-uint32_t const v17 = *v16;
-uint32_t * const v22 = &v5[v51];
-*v22 = v17;
+extern "C" __global__ void __launch_bounds__(256)  copy(uint32_t const* const __restrict__ v0, uint32_t * const __restrict__ v1, info_st const* const __restrict__ v2) {
+uint32_t const* const dynamic_meta_v3 = reinterpret_cast<uint32_t const*>(v2 + 1);
+const info_st& info_v4 = *v2;uint32_t const v5 = info_v4.static_meta[1];
+uint32_t const v6 = blockIdx.z;
+uint32_t const v7 = uint32_t(v6);
+uint32_t const v8 = gridDim.y;
+uint32_t const v9 = uint32_t(v8);
+uint32_t const v10 = v7 * v9;
+uint32_t const v11 = gridDim.x;
+uint32_t const v12 = uint32_t(v11);
+uint32_t const v13 = v10 * v12;
+uint32_t const v14 = blockIdx.y;
+uint32_t const v15 = uint32_t(v14);
+uint32_t const v16 = v15 * v12;
+uint32_t const v17 = v13 + v16;
+uint32_t const v18 = blockIdx.x;
+uint32_t const v19 = uint32_t(v18);
+uint32_t const v20 = v17 + v19;
+uint32_t const v21 = 256;
+uint32_t const v22 = v20 * v21;
+uint32_t const v23 = threadIdx.x;
+uint32_t const v24 = uint32_t(v23);
+uint32_t const v25 = v22 + v24;
+bool const v26 = v25 < v5;
+if(v26) {
+uint32_t const* const v27 = &v0[v25];
+uint32_t const v28 = *v27;
+uint32_t * const v29 = &v1[v25];
+*v29 = v28;
 }
 return;
 }

@@ -24,34 +24,34 @@ alignas(128) unsigned long long int opaque[16];
 struct info_st {
     uint32_t scalars_u32[2];uint32_t static_meta[2];
 };
-extern "C" __global__ void __launch_bounds__(256)  fill(uint32_t * const __restrict__ v2, info_st const* const __restrict__ v14) {
-uint32_t const* const dynamic_meta_v16 = reinterpret_cast<uint32_t const*>(v14 + 1);
-const info_st& info_v15 = *v14;uint32_t const v17 = info_v15.scalars_u32[0];
-uint32_t const v18 = info_v15.static_meta[0];
-uint32_t const v20 = blockIdx.z;
-uint32_t const v21 = uint32_t(v20);
-uint32_t const v22 = gridDim.y;
-uint32_t const v23 = uint32_t(v22);
-uint32_t const v24 = v21 * v23;
-uint32_t const v25 = gridDim.x;
-uint32_t const v26 = uint32_t(v25);
-uint32_t const v27 = v24 * v26;
-uint32_t const v28 = blockIdx.y;
-uint32_t const v29 = uint32_t(v28);
-uint32_t const v32 = v29 * v26;
-uint32_t const v33 = v27 + v32;
-uint32_t const v34 = blockIdx.x;
-uint32_t const v35 = uint32_t(v34);
-uint32_t const v36 = v33 + v35;
-uint32_t const v103 = 256;
-uint32_t const v39 = v36 * v103;
-uint32_t const v67 = threadIdx.x;
-uint32_t const v41 = uint32_t(v67);
-uint32_t const v42 = v39 + v41;
-bool const v8 = v42 < v18;
-if(v8) {
-uint32_t * const v13 = &v2[v42];
-*v13 = v17;
+extern "C" __global__ void __launch_bounds__(256)  fill(uint32_t * const __restrict__ v0, info_st const* const __restrict__ v1) {
+uint32_t const* const dynamic_meta_v2 = reinterpret_cast<uint32_t const*>(v1 + 1);
+const info_st& info_v3 = *v1;uint32_t const v4 = info_v3.scalars_u32[0];
+uint32_t const v5 = info_v3.static_meta[0];
+uint32_t const v6 = blockIdx.z;
+uint32_t const v7 = uint32_t(v6);
+uint32_t const v8 = gridDim.y;
+uint32_t const v9 = uint32_t(v8);
+uint32_t const v10 = v7 * v9;
+uint32_t const v11 = gridDim.x;
+uint32_t const v12 = uint32_t(v11);
+uint32_t const v13 = v10 * v12;
+uint32_t const v14 = blockIdx.y;
+uint32_t const v15 = uint32_t(v14);
+uint32_t const v16 = v15 * v12;
+uint32_t const v17 = v13 + v16;
+uint32_t const v18 = blockIdx.x;
+uint32_t const v19 = uint32_t(v18);
+uint32_t const v20 = v17 + v19;
+uint32_t const v21 = 256;
+uint32_t const v22 = v20 * v21;
+uint32_t const v23 = threadIdx.x;
+uint32_t const v24 = uint32_t(v23);
+uint32_t const v25 = v22 + v24;
+bool const v26 = v25 < v5;
+if(v26) {
+uint32_t * const v27 = &v0[v25];
+*v27 = v4;
 }
 return;
 }

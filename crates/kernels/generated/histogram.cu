@@ -24,42 +24,42 @@ alignas(128) unsigned long long int opaque[16];
 struct info_st {
     uint32_t static_meta[2];
 };
-extern "C" __global__ void __launch_bounds__(256)  histogram(uint32_t const* const __restrict__ v1, uint32_t const* const __restrict__ v5, info_st const* const __restrict__ v27) {
-uint32_t const* const dynamic_meta_v29 = reinterpret_cast<uint32_t const*>(v27 + 1);
-const info_st& info_v28 = *v27;uint32_t const v30 = info_v28.static_meta[0];
-uint32_t const v31 = info_v28.static_meta[1];
-uint32_t const v33 = blockIdx.z;
-uint32_t const v34 = uint32_t(v33);
-uint32_t const v35 = gridDim.y;
-uint32_t const v36 = uint32_t(v35);
-uint32_t const v37 = v34 * v36;
-uint32_t const v38 = gridDim.x;
-uint32_t const v39 = uint32_t(v38);
-uint32_t const v40 = v37 * v39;
-uint32_t const v41 = blockIdx.y;
-uint32_t const v42 = uint32_t(v41);
-uint32_t const v45 = v42 * v39;
-uint32_t const v46 = v40 + v45;
-uint32_t const v47 = blockIdx.x;
-uint32_t const v48 = uint32_t(v47);
-uint32_t const v49 = v46 + v48;
-uint32_t const v117 = 256;
-uint32_t const v52 = v49 * v117;
-uint32_t const v80 = threadIdx.x;
-uint32_t const v107 = 1;
-uint32_t const v54 = uint32_t(v80);
-uint32_t const v55 = v52 + v54;
-bool const v11 = v55 < v30;
-if(v11) {
-uint32_t const* const v16 = &v1[v55];
-uint32_t const v17 = *v16;
-uint32_t const v18 = uint32_t(v17);
-bool const v20 = v18 < v31;
-if(v20) {
-uint32_t const* const v24 = &v5[v18];
-uint32_t const v113 = [&]{
+extern "C" __global__ void __launch_bounds__(256)  histogram(uint32_t const* const __restrict__ v0, uint32_t const* const __restrict__ v1, info_st const* const __restrict__ v2) {
+uint32_t const* const dynamic_meta_v3 = reinterpret_cast<uint32_t const*>(v2 + 1);
+const info_st& info_v4 = *v2;uint32_t const v5 = info_v4.static_meta[0];
+uint32_t const v6 = info_v4.static_meta[1];
+uint32_t const v7 = blockIdx.z;
+uint32_t const v8 = uint32_t(v7);
+uint32_t const v9 = gridDim.y;
+uint32_t const v10 = uint32_t(v9);
+uint32_t const v11 = v8 * v10;
+uint32_t const v12 = gridDim.x;
+uint32_t const v13 = uint32_t(v12);
+uint32_t const v14 = v11 * v13;
+uint32_t const v15 = blockIdx.y;
+uint32_t const v16 = uint32_t(v15);
+uint32_t const v17 = v16 * v13;
+uint32_t const v18 = v14 + v17;
+uint32_t const v19 = blockIdx.x;
+uint32_t const v20 = uint32_t(v19);
+uint32_t const v21 = v18 + v20;
+uint32_t const v22 = 256;
+uint32_t const v23 = v21 * v22;
+uint32_t const v24 = threadIdx.x;
+uint32_t const v25 = 1;
+uint32_t const v26 = uint32_t(v24);
+uint32_t const v27 = v23 + v26;
+bool const v28 = v27 < v5;
+if(v28) {
+uint32_t const* const v29 = &v0[v27];
+uint32_t const v30 = *v29;
+uint32_t const v31 = uint32_t(v30);
+bool const v32 = v31 < v6;
+if(v32) {
+uint32_t const* const v33 = &v1[v31];
+uint32_t const v34 = [&]{
 uint32_t result;
-asm volatile("atom.relaxed.add.u32 %0, [%1], %2;" : "=r"(result) : "l"(v24), "r"(v107) );
+asm volatile("atom.relaxed.add.u32 %0, [%1], %2;" : "=r"(result) : "l"(v33), "r"(v25) );
 return result;
 }();}
 }

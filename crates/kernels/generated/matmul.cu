@@ -24,105 +24,105 @@ alignas(128) unsigned long long int opaque[16];
 struct info_st {
     uint32_t scalars_u32[4];uint32_t static_meta[4];
 };
-extern "C" __global__ void __launch_bounds__(256)  matmul(float const* const __restrict__ v1, float const* const __restrict__ v5, float * const __restrict__ v9, info_st const* const __restrict__ v137) {
-extern __shared__ __align__(4) char v146[];uint32_t const* const dynamic_meta_v139 = reinterpret_cast<uint32_t const*>(v137 + 1);
-const info_st& info_v138 = *v137;uint32_t const v3 = 0;
-uint32_t const v140 = info_v138.scalars_u32[0];
-uint32_t const v141 = info_v138.scalars_u32[1];
-uint32_t const v142 = info_v138.scalars_u32[2];
-array<float, 256> * const v147 = reinterpret_cast<array<float, 256> *>(&v146[0]);
-array<float, 256> * const v148 = reinterpret_cast<array<float, 256> *>(&v146[1024]);
-uint32_t const v24 = uint32_t(v140);
-uint32_t const v25 = uint32_t(v141);
-uint32_t const v26 = uint32_t(v142);
-uint32_t const v27 = threadIdx.x;
-uint32_t const v28 = uint32_t(v27);
-uint32_t const v29 = threadIdx.y;
-uint32_t const v30 = uint32_t(v29);
-uint32_t const v31 = blockIdx.x;
-uint32_t const v32 = uint32_t(v31);
-uint32_t const v33 = 16;
-uint32_t const v34 = v32 * v33;
-uint32_t const v35 = v34 + v28;
-uint32_t const v36 = blockIdx.y;
-uint32_t const v37 = uint32_t(v36);
-uint32_t const v39 = v37 * v33;
-uint32_t const v40 = v39 + v30;
-float const v41 = 0;
-float v150_store;
-float * v150 = &v150_store;*v150 = v41;
-uint32_t v151_store;
-uint32_t * v151 = &v151_store;*v151 = v3;
+extern "C" __global__ void __launch_bounds__(256)  matmul(float const* const __restrict__ v0, float const* const __restrict__ v1, float * const __restrict__ v2, info_st const* const __restrict__ v3) {
+extern __shared__ __align__(4) char v4[];uint32_t const* const dynamic_meta_v5 = reinterpret_cast<uint32_t const*>(v3 + 1);
+const info_st& info_v6 = *v3;uint32_t const v7 = 0;
+uint32_t const v8 = info_v6.scalars_u32[0];
+uint32_t const v9 = info_v6.scalars_u32[1];
+uint32_t const v10 = info_v6.scalars_u32[2];
+array<float, 256> * const v11 = reinterpret_cast<array<float, 256> *>(&v4[0]);
+array<float, 256> * const v12 = reinterpret_cast<array<float, 256> *>(&v4[1024]);
+uint32_t const v13 = uint32_t(v8);
+uint32_t const v14 = uint32_t(v9);
+uint32_t const v15 = uint32_t(v10);
+uint32_t const v16 = threadIdx.x;
+uint32_t const v17 = uint32_t(v16);
+uint32_t const v18 = threadIdx.y;
+uint32_t const v19 = uint32_t(v18);
+uint32_t const v20 = blockIdx.x;
+uint32_t const v21 = uint32_t(v20);
+uint32_t const v22 = 16;
+uint32_t const v23 = v21 * v22;
+uint32_t const v24 = v23 + v17;
+uint32_t const v25 = blockIdx.y;
+uint32_t const v26 = uint32_t(v25);
+uint32_t const v27 = v26 * v22;
+uint32_t const v28 = v27 + v19;
+float const v29 = 0;
+float v30_store;
+float * v30 = &v30_store;*v30 = v29;
+uint32_t v31_store;
+uint32_t * v31 = &v31_store;*v31 = v7;
 while([&]{
-uint32_t const v47 = *v151;
-bool const v48 = v47 < v25;
-return v48;
+uint32_t const v32 = *v31;
+bool const v33 = v32 < v14;
+return v33;
 }()) {
-float v153_store;
-float * v153 = &v153_store;*v153 = v41;
-bool const v53 = v40 < v24;
-uint32_t const v54 = *v151;
-uint32_t const v55 = v54 + v28;
-bool const v56 = v55 < v25;
-bool const v57 = v53 && v56;
-if(v57) {
-uint32_t const v58 = v40 * v25;
-uint32_t const v60 = v58 + v54;
-uint32_t const v61 = v60 + v28;
-float const* const v65 = &v1[v61];
-float const v66 = *v65;
-*v153 = v66;
+float v34_store;
+float * v34 = &v34_store;*v34 = v29;
+bool const v35 = v28 < v13;
+uint32_t const v36 = *v31;
+uint32_t const v37 = v36 + v17;
+bool const v38 = v37 < v14;
+bool const v39 = v35 && v38;
+if(v39) {
+uint32_t const v40 = v28 * v14;
+uint32_t const v41 = v40 + v36;
+uint32_t const v42 = v41 + v17;
+float const* const v43 = &v0[v42];
+float const v44 = *v43;
+*v34 = v44;
 }
-float v154_store;
-float * v154 = &v154_store;*v154 = v41;
-uint32_t const v70 = *v151;
-uint32_t const v71 = v70 + v30;
-bool const v72 = v71 < v25;
-bool const v73 = v35 < v26;
-bool const v74 = v72 && v73;
-if(v74) {
-uint32_t const v77 = v71 * v26;
-uint32_t const v78 = v77 + v35;
-float const* const v82 = &v5[v78];
-float const v83 = *v82;
-*v154 = v83;
+float v45_store;
+float * v45 = &v45_store;*v45 = v29;
+uint32_t const v46 = *v31;
+uint32_t const v47 = v46 + v19;
+bool const v48 = v47 < v14;
+bool const v49 = v24 < v15;
+bool const v50 = v48 && v49;
+if(v50) {
+uint32_t const v51 = v47 * v15;
+uint32_t const v52 = v51 + v24;
+float const* const v53 = &v1[v52];
+float const v54 = *v53;
+*v45 = v54;
 }
-uint32_t const v85 = v30 * v33;
-uint32_t const v86 = v85 + v28;
-float * const v90 = &(*v147)[v86];
-float const v91 = *v153;
-*v90 = v91;
-float * const v98 = &(*v148)[v86];
-float const v99 = *v154;
-*v98 = v99;
+uint32_t const v55 = v19 * v22;
+uint32_t const v56 = v55 + v17;
+float * const v57 = &(*v11)[v56];
+float const v58 = *v34;
+*v57 = v58;
+float * const v59 = &(*v12)[v56];
+float const v60 = *v45;
+*v59 = v60;
 __syncthreads();
-uint32_t const v102 = 1;
-for(uint32_t v103 = v3; v103 < v33; v103 += v102) {
-uint32_t const v107 = v85 + v103;
-float * const v111 = &(*v147)[v107];
-float const v112 = *v111;
-uint32_t const v114 = v103 * v33;
-uint32_t const v115 = v114 + v28;
-float * const v119 = &(*v148)[v115];
-float const v120 = *v119;
-float const v122 = *v150;
-float const v156 = fma(v112, v120, v122);
-*v150 = v156;
+uint32_t const v61 = 1;
+for(uint32_t v62 = v7; v62 < v22; v62 += v61) {
+uint32_t const v63 = v55 + v62;
+float * const v64 = &(*v11)[v63];
+float const v65 = *v64;
+uint32_t const v66 = v62 * v22;
+uint32_t const v67 = v66 + v17;
+float * const v68 = &(*v12)[v67];
+float const v69 = *v68;
+float const v70 = *v30;
+float const v71 = fma(v65, v69, v70);
+*v30 = v71;
 }
 __syncthreads();
-uint32_t const v124 = *v151;
-uint32_t const v126 = v124 + v33;
-*v151 = v126;
+uint32_t const v72 = *v31;
+uint32_t const v73 = v72 + v22;
+*v31 = v73;
 }
-bool const v127 = v40 < v24;
-bool const v128 = v35 < v26;
-bool const v129 = v127 && v128;
-if(v129) {
-uint32_t const v130 = v40 * v26;
-uint32_t const v131 = v130 + v35;
-float * const v135 = &v9[v131];
-float const v136 = *v150;
-*v135 = v136;
+bool const v74 = v28 < v13;
+bool const v75 = v24 < v15;
+bool const v76 = v74 && v75;
+if(v76) {
+uint32_t const v77 = v28 * v15;
+uint32_t const v78 = v77 + v24;
+float * const v79 = &v2[v78];
+float const v80 = *v30;
+*v79 = v80;
 }
 return;
 }

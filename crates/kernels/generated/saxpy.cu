@@ -24,38 +24,38 @@ alignas(128) unsigned long long int opaque[16];
 struct info_st {
     float scalars_f32[2];uint32_t static_meta[2];
 };
-extern "C" __global__ void __launch_bounds__(256)  saxpy(float const* const __restrict__ v2, float * const __restrict__ v6, info_st const* const __restrict__ v27) {
-uint32_t const* const dynamic_meta_v29 = reinterpret_cast<uint32_t const*>(v27 + 1);
-const info_st& info_v28 = *v27;float const v30 = info_v28.scalars_f32[0];
-uint32_t const v32 = info_v28.static_meta[1];
-uint32_t const v34 = blockIdx.z;
-uint32_t const v35 = uint32_t(v34);
-uint32_t const v36 = gridDim.y;
-uint32_t const v37 = uint32_t(v36);
-uint32_t const v38 = v35 * v37;
-uint32_t const v39 = gridDim.x;
-uint32_t const v40 = uint32_t(v39);
-uint32_t const v41 = v38 * v40;
-uint32_t const v42 = blockIdx.y;
-uint32_t const v43 = uint32_t(v42);
-uint32_t const v46 = v43 * v40;
-uint32_t const v47 = v41 + v46;
-uint32_t const v48 = blockIdx.x;
-uint32_t const v49 = uint32_t(v48);
-uint32_t const v50 = v47 + v49;
-uint32_t const v157 = 256;
-uint32_t const v53 = v50 * v157;
-uint32_t const v104 = threadIdx.x;
-uint32_t const v55 = uint32_t(v104);
-uint32_t const v56 = v53 + v55;
-bool const v12 = v56 < v32;
-if(v12) {
-float const* const v17 = &v2[v56];
-float const v18 = *v17;
-float * const v24 = &v6[v56];
-float const v25 = *v24;
-float const v166 = fma(v30, v18, v25);
-*v24 = v166;
+extern "C" __global__ void __launch_bounds__(256)  saxpy(float const* const __restrict__ v0, float * const __restrict__ v1, info_st const* const __restrict__ v2) {
+uint32_t const* const dynamic_meta_v3 = reinterpret_cast<uint32_t const*>(v2 + 1);
+const info_st& info_v4 = *v2;float const v5 = info_v4.scalars_f32[0];
+uint32_t const v6 = info_v4.static_meta[1];
+uint32_t const v7 = blockIdx.z;
+uint32_t const v8 = uint32_t(v7);
+uint32_t const v9 = gridDim.y;
+uint32_t const v10 = uint32_t(v9);
+uint32_t const v11 = v8 * v10;
+uint32_t const v12 = gridDim.x;
+uint32_t const v13 = uint32_t(v12);
+uint32_t const v14 = v11 * v13;
+uint32_t const v15 = blockIdx.y;
+uint32_t const v16 = uint32_t(v15);
+uint32_t const v17 = v16 * v13;
+uint32_t const v18 = v14 + v17;
+uint32_t const v19 = blockIdx.x;
+uint32_t const v20 = uint32_t(v19);
+uint32_t const v21 = v18 + v20;
+uint32_t const v22 = 256;
+uint32_t const v23 = v21 * v22;
+uint32_t const v24 = threadIdx.x;
+uint32_t const v25 = uint32_t(v24);
+uint32_t const v26 = v23 + v25;
+bool const v27 = v26 < v6;
+if(v27) {
+float const* const v28 = &v0[v26];
+float const v29 = *v28;
+float * const v30 = &v1[v26];
+float const v31 = *v30;
+float const v32 = fma(v5, v29, v31);
+*v30 = v32;
 }
 return;
 }

@@ -24,39 +24,39 @@ alignas(128) unsigned long long int opaque[16];
 struct info_st {
     uint32_t static_meta[2];
 };
-extern "C" __global__ void __launch_bounds__(256)  scan_add(uint32_t const* const __restrict__ v1, uint32_t * const __restrict__ v5, info_st const* const __restrict__ v27) {
-uint32_t const* const dynamic_meta_v29 = reinterpret_cast<uint32_t const*>(v27 + 1);
-const info_st& info_v28 = *v27;uint32_t const v31 = info_v28.static_meta[1];
-uint32_t const v33 = blockIdx.z;
-uint32_t const v34 = uint32_t(v33);
-uint32_t const v35 = gridDim.y;
-uint32_t const v36 = uint32_t(v35);
-uint32_t const v37 = v34 * v36;
-uint32_t const v38 = gridDim.x;
-uint32_t const v39 = uint32_t(v38);
-uint32_t const v40 = v37 * v39;
-uint32_t const v41 = blockIdx.y;
-uint32_t const v42 = uint32_t(v41);
-uint32_t const v45 = v42 * v39;
-uint32_t const v46 = v40 + v45;
-uint32_t const v47 = blockIdx.x;
-uint32_t const v48 = uint32_t(v47);
-uint32_t const v49 = v46 + v48;
-uint32_t const v156 = 256;
-uint32_t const v52 = v49 * v156;
-uint32_t const v103 = threadIdx.x;
-uint32_t const v54 = uint32_t(v103);
-uint32_t const v55 = v52 + v54;
-bool const v11 = v55 < v31;
-if(v11) {
-uint32_t const v13 = 1024;
-uint32_t const v14 = v55 / v13;
-uint32_t const* const v18 = &v1[v14];
-uint32_t const v19 = *v18;
-uint32_t * const v24 = &v5[v55];
-uint32_t const v25 = *v24;
-uint32_t const v26 = v25 + v19;
-*v24 = v26;
+extern "C" __global__ void __launch_bounds__(256)  scan_add(uint32_t const* const __restrict__ v0, uint32_t * const __restrict__ v1, info_st const* const __restrict__ v2) {
+uint32_t const* const dynamic_meta_v3 = reinterpret_cast<uint32_t const*>(v2 + 1);
+const info_st& info_v4 = *v2;uint32_t const v5 = info_v4.static_meta[1];
+uint32_t const v6 = blockIdx.z;
+uint32_t const v7 = uint32_t(v6);
+uint32_t const v8 = gridDim.y;
+uint32_t const v9 = uint32_t(v8);
+uint32_t const v10 = v7 * v9;
+uint32_t const v11 = gridDim.x;
+uint32_t const v12 = uint32_t(v11);
+uint32_t const v13 = v10 * v12;
+uint32_t const v14 = blockIdx.y;
+uint32_t const v15 = uint32_t(v14);
+uint32_t const v16 = v15 * v12;
+uint32_t const v17 = v13 + v16;
+uint32_t const v18 = blockIdx.x;
+uint32_t const v19 = uint32_t(v18);
+uint32_t const v20 = v17 + v19;
+uint32_t const v21 = 256;
+uint32_t const v22 = v20 * v21;
+uint32_t const v23 = threadIdx.x;
+uint32_t const v24 = uint32_t(v23);
+uint32_t const v25 = v22 + v24;
+bool const v26 = v25 < v5;
+if(v26) {
+uint32_t const v27 = 1024;
+uint32_t const v28 = v25 / v27;
+uint32_t const* const v29 = &v0[v28];
+uint32_t const v30 = *v29;
+uint32_t * const v31 = &v1[v25];
+uint32_t const v32 = *v31;
+uint32_t const v33 = v32 + v30;
+*v31 = v33;
 }
 return;
 }

@@ -24,117 +24,117 @@ alignas(128) unsigned long long int opaque[16];
 struct info_st {
     uint32_t static_meta[4];
 };
-extern "C" __global__ void __launch_bounds__(256)  scan_blocks(uint32_t const* const __restrict__ v1, uint32_t * const __restrict__ v5, uint32_t * const __restrict__ v9, info_st const* const __restrict__ v126) {
-extern __shared__ __align__(4) char v132[];uint32_t const* const dynamic_meta_v128 = reinterpret_cast<uint32_t const*>(v126 + 1);
-const info_st& info_v127 = *v126;uint32_t const v129 = info_v127.static_meta[0];
-uint32_t const v3 = 0;
-uint32_t const v131 = info_v127.static_meta[2];
-array<uint32_t, 256> * const v133 = reinterpret_cast<array<uint32_t, 256> *>(&v132[0]);
-uint32_t const v15 = 256;
-uint32_t const v143 = threadIdx.x;
-uint32_t const v205 = 0;
-uint32_t const v18 = uint32_t(v143);
-uint32_t const v154 = blockIdx.z;
-uint32_t const v155 = uint32_t(v154);
-uint32_t const v156 = gridDim.y;
-uint32_t const v157 = uint32_t(v156);
-uint32_t const v158 = v155 * v157;
-uint32_t const v159 = gridDim.x;
-uint32_t const v160 = uint32_t(v159);
-uint32_t const v161 = v158 * v160;
-uint32_t const v162 = blockIdx.y;
-uint32_t const v163 = uint32_t(v162);
-uint32_t const v166 = v163 * v160;
-uint32_t const v167 = v161 + v166;
-uint32_t const v168 = blockIdx.x;
-uint32_t const v169 = uint32_t(v168);
-uint32_t const v170 = v167 + v169;
-uint32_t const v20 = 1024;
-uint32_t const v21 = v170 * v20;
-uint32_t const v22 = 4;
-uint32_t const v23 = v18 * v22;
-uint32_t const v24 = v21 + v23;
-uint32_t v135_store;
-uint32_t * v135 = &v135_store;*v135 = v205;
-uint32_t const v30 = 1;
-for(uint32_t v31 = v3; v31 < v22; v31 += v30) {
-uint32_t const v33 = v24 + v31;
-bool const v35 = v33 < v129;
-if(v35) {
-uint32_t const* const v40 = &v1[v33];
+extern "C" __global__ void __launch_bounds__(256)  scan_blocks(uint32_t const* const __restrict__ v0, uint32_t * const __restrict__ v1, uint32_t * const __restrict__ v2, info_st const* const __restrict__ v3) {
+extern __shared__ __align__(4) char v4[];uint32_t const* const dynamic_meta_v5 = reinterpret_cast<uint32_t const*>(v3 + 1);
+const info_st& info_v6 = *v3;uint32_t const v7 = info_v6.static_meta[0];
+uint32_t const v8 = 0;
+uint32_t const v9 = info_v6.static_meta[2];
+array<uint32_t, 256> * const v10 = reinterpret_cast<array<uint32_t, 256> *>(&v4[0]);
+uint32_t const v11 = 256;
+uint32_t const v12 = threadIdx.x;
+uint32_t const v13 = 0;
+uint32_t const v14 = uint32_t(v12);
+uint32_t const v15 = blockIdx.z;
+uint32_t const v16 = uint32_t(v15);
+uint32_t const v17 = gridDim.y;
+uint32_t const v18 = uint32_t(v17);
+uint32_t const v19 = v16 * v18;
+uint32_t const v20 = gridDim.x;
+uint32_t const v21 = uint32_t(v20);
+uint32_t const v22 = v19 * v21;
+uint32_t const v23 = blockIdx.y;
+uint32_t const v24 = uint32_t(v23);
+uint32_t const v25 = v24 * v21;
+uint32_t const v26 = v22 + v25;
+uint32_t const v27 = blockIdx.x;
+uint32_t const v28 = uint32_t(v27);
+uint32_t const v29 = v26 + v28;
+uint32_t const v30 = 1024;
+uint32_t const v31 = v29 * v30;
+uint32_t const v32 = 4;
+uint32_t const v33 = v14 * v32;
+uint32_t const v34 = v31 + v33;
+uint32_t v35_store;
+uint32_t * v35 = &v35_store;*v35 = v13;
+uint32_t const v36 = 1;
+for(uint32_t v37 = v8; v37 < v32; v37 += v36) {
+uint32_t const v38 = v34 + v37;
+bool const v39 = v38 < v7;
+if(v39) {
+uint32_t const* const v40 = &v0[v38];
 uint32_t const v41 = *v40;
-uint32_t const v42 = *v135;
+uint32_t const v42 = *v35;
 uint32_t const v43 = v42 + v41;
-*v135 = v43;
+*v35 = v43;
 }
 }
-uint32_t * const v47 = &(*v133)[v18];
-uint32_t const v48 = *v135;
-*v47 = v48;
+uint32_t * const v44 = &(*v10)[v14];
+uint32_t const v45 = *v35;
+*v44 = v45;
 __syncthreads();
-uint32_t v137_store;
-uint32_t * v137 = &v137_store;*v137 = v30;
+uint32_t v46_store;
+uint32_t * v46 = &v46_store;*v46 = v36;
 while([&]{
-uint32_t const v52 = *v137;
-bool const v54 = v52 < v15;
-return v54;
+uint32_t const v47 = *v46;
+bool const v48 = v47 < v11;
+return v48;
 }()) {
-uint32_t v139_store;
-uint32_t * v139 = &v139_store;*v139 = v205;
-uint32_t const v59 = *v137;
-bool const v60 = v18 >= v59;
-if(v60) {
-uint32_t const v62 = v18 - v59;
-uint32_t * const v66 = &(*v133)[v62];
-uint32_t const v67 = *v66;
-*v139 = v67;
+uint32_t v49_store;
+uint32_t * v49 = &v49_store;*v49 = v13;
+uint32_t const v50 = *v46;
+bool const v51 = v14 >= v50;
+if(v51) {
+uint32_t const v52 = v14 - v50;
+uint32_t * const v53 = &(*v10)[v52];
+uint32_t const v54 = *v53;
+*v49 = v54;
 }
 __syncthreads();
-uint32_t const v72 = *v47;
-uint32_t const v73 = *v139;
-uint32_t const v74 = v72 + v73;
-*v47 = v74;
+uint32_t const v55 = *v44;
+uint32_t const v56 = *v49;
+uint32_t const v57 = v55 + v56;
+*v44 = v57;
 __syncthreads();
-uint32_t const v75 = *v137;
-uint32_t const v76 = 2;
-uint32_t const v77 = v75 * v76;
-*v137 = v77;
+uint32_t const v58 = *v46;
+uint32_t const v59 = 2;
+uint32_t const v60 = v58 * v59;
+*v46 = v60;
 }
-uint32_t const v82 = *v47;
-uint32_t const v83 = *v135;
-uint32_t const v84 = v82 - v83;
-uint32_t v140_store;
-uint32_t * v140 = &v140_store;*v140 = v84;
-for(uint32_t v89 = v3; v89 < v22; v89 += v30) {
-uint32_t const v91 = v24 + v89;
-bool const v93 = v91 < v129;
-if(v93) {
-uint32_t const* const v98 = &v1[v91];
-uint32_t const v99 = *v98;
-uint32_t const v100 = *v140;
-uint32_t const v101 = v100 + v99;
-*v140 = v101;
-uint32_t * const v106 = &v5[v91];
-uint32_t const v107 = *v140;
-*v106 = v107;
+uint32_t const v61 = *v44;
+uint32_t const v62 = *v35;
+uint32_t const v63 = v61 - v62;
+uint32_t v64_store;
+uint32_t * v64 = &v64_store;*v64 = v63;
+for(uint32_t v65 = v8; v65 < v32; v65 += v36) {
+uint32_t const v66 = v34 + v65;
+bool const v67 = v66 < v7;
+if(v67) {
+uint32_t const* const v68 = &v0[v66];
+uint32_t const v69 = *v68;
+uint32_t const v70 = *v64;
+uint32_t const v71 = v70 + v69;
+*v64 = v71;
+uint32_t * const v72 = &v1[v66];
+uint32_t const v73 = *v64;
+*v72 = v73;
 }
 }
-uint32_t const v108 = 255;
-bool const v109 = v18 == v108;
-bool v142_store;
-bool * v142 = &v142_store;if(v109) {
-bool const v112 = v170 < v131;
-*v142 = v112;
+uint32_t const v74 = 255;
+bool const v75 = v14 == v74;
+bool v76_store;
+bool * v76 = &v76_store;if(v75) {
+bool const v77 = v29 < v9;
+*v76 = v77;
 }
  else {
-bool const v114 = false;
-*v142 = v114;
+bool const v78 = false;
+*v76 = v78;
 }
-bool const v115 = *v142;
-if(v115) {
-uint32_t const v120 = *v47;
-uint32_t * const v125 = &v9[v170];
-*v125 = v120;
+bool const v79 = *v76;
+if(v79) {
+uint32_t const v80 = *v44;
+uint32_t * const v81 = &v2[v29];
+*v81 = v80;
 }
 return;
 }

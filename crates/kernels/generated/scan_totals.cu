@@ -24,86 +24,86 @@ alignas(128) unsigned long long int opaque[16];
 struct info_st {
     uint32_t static_meta[2];
 };
-extern "C" __global__ void __launch_bounds__(256)  scan_totals(uint32_t * const __restrict__ v1, info_st const* const __restrict__ v93) {
-extern __shared__ __align__(4) char v97[];uint32_t const* const dynamic_meta_v95 = reinterpret_cast<uint32_t const*>(v93 + 1);
-const info_st& info_v94 = *v93;uint32_t const v96 = info_v94.static_meta[0];
-uint32_t const v3 = 0;
-array<uint32_t, 256> * const v98 = reinterpret_cast<array<uint32_t, 256> *>(&v97[0]);
-uint32_t const v7 = 256;
-uint32_t const v107 = threadIdx.x;
-uint32_t const v118 = 0;
-uint32_t const v10 = uint32_t(v107);
-uint32_t v100_store;
-uint32_t * v100 = &v100_store;*v100 = v118;
-uint32_t v101_store;
-uint32_t * v101 = &v101_store;*v101 = v3;
+extern "C" __global__ void __launch_bounds__(256)  scan_totals(uint32_t * const __restrict__ v0, info_st const* const __restrict__ v1) {
+extern __shared__ __align__(4) char v2[];uint32_t const* const dynamic_meta_v3 = reinterpret_cast<uint32_t const*>(v1 + 1);
+const info_st& info_v4 = *v1;uint32_t const v5 = info_v4.static_meta[0];
+uint32_t const v6 = 0;
+array<uint32_t, 256> * const v7 = reinterpret_cast<array<uint32_t, 256> *>(&v2[0]);
+uint32_t const v8 = 256;
+uint32_t const v9 = threadIdx.x;
+uint32_t const v10 = 0;
+uint32_t const v11 = uint32_t(v9);
+uint32_t v12_store;
+uint32_t * v12 = &v12_store;*v12 = v10;
+uint32_t v13_store;
+uint32_t * v13 = &v13_store;*v13 = v6;
 while([&]{
-uint32_t const v18 = *v101;
-bool const v19 = v18 < v96;
-return v19;
+uint32_t const v14 = *v13;
+bool const v15 = v14 < v5;
+return v15;
 }()) {
-uint32_t const v21 = *v101;
-uint32_t const v22 = v21 + v10;
-uint32_t v103_store;
-uint32_t * v103 = &v103_store;*v103 = v118;
-bool const v27 = v22 < v96;
-if(v27) {
-uint32_t * const v31 = &v1[v22];
-uint32_t const v32 = *v31;
-*v103 = v32;
+uint32_t const v16 = *v13;
+uint32_t const v17 = v16 + v11;
+uint32_t v18_store;
+uint32_t * v18 = &v18_store;*v18 = v10;
+bool const v19 = v17 < v5;
+if(v19) {
+uint32_t * const v20 = &v0[v17];
+uint32_t const v21 = *v20;
+*v18 = v21;
 }
-uint32_t * const v36 = &(*v98)[v10];
-uint32_t const v37 = *v103;
-*v36 = v37;
+uint32_t * const v22 = &(*v7)[v11];
+uint32_t const v23 = *v18;
+*v22 = v23;
 __syncthreads();
-uint32_t const v38 = 1;
-uint32_t v104_store;
-uint32_t * v104 = &v104_store;*v104 = v38;
+uint32_t const v24 = 1;
+uint32_t v25_store;
+uint32_t * v25 = &v25_store;*v25 = v24;
 while([&]{
-uint32_t const v41 = *v104;
-bool const v43 = v41 < v7;
-return v43;
+uint32_t const v26 = *v25;
+bool const v27 = v26 < v8;
+return v27;
 }()) {
-uint32_t v106_store;
-uint32_t * v106 = &v106_store;*v106 = v118;
-uint32_t const v48 = *v104;
-bool const v49 = v10 >= v48;
-if(v49) {
-uint32_t const v51 = v10 - v48;
-uint32_t * const v55 = &(*v98)[v51];
-uint32_t const v56 = *v55;
-*v106 = v56;
+uint32_t v28_store;
+uint32_t * v28 = &v28_store;*v28 = v10;
+uint32_t const v29 = *v25;
+bool const v30 = v11 >= v29;
+if(v30) {
+uint32_t const v31 = v11 - v29;
+uint32_t * const v32 = &(*v7)[v31];
+uint32_t const v33 = *v32;
+*v28 = v33;
 }
 __syncthreads();
-uint32_t const v61 = *v36;
-uint32_t const v62 = *v106;
-uint32_t const v63 = v61 + v62;
-*v36 = v63;
+uint32_t const v34 = *v22;
+uint32_t const v35 = *v28;
+uint32_t const v36 = v34 + v35;
+*v22 = v36;
 __syncthreads();
-uint32_t const v64 = *v104;
-uint32_t const v65 = 2;
-uint32_t const v66 = v64 * v65;
-*v104 = v66;
+uint32_t const v37 = *v25;
+uint32_t const v38 = 2;
+uint32_t const v39 = v37 * v38;
+*v25 = v39;
 }
-if(v27) {
-uint32_t const v73 = *v36;
-uint32_t const v74 = *v100;
-uint32_t const v75 = v74 + v73;
-uint32_t const v76 = *v103;
-uint32_t const v77 = v75 - v76;
-uint32_t * const v81 = &v1[v22];
-*v81 = v77;
+if(v19) {
+uint32_t const v40 = *v22;
+uint32_t const v41 = *v12;
+uint32_t const v42 = v41 + v40;
+uint32_t const v43 = *v18;
+uint32_t const v44 = v42 - v43;
+uint32_t * const v45 = &v0[v17];
+*v45 = v44;
 }
-uint32_t const v84 = 255;
-uint32_t * const v86 = &(*v98)[v84];
-uint32_t const v87 = *v86;
-uint32_t const v88 = *v100;
-uint32_t const v89 = v88 + v87;
-*v100 = v89;
+uint32_t const v46 = 255;
+uint32_t * const v47 = &(*v7)[v46];
+uint32_t const v48 = *v47;
+uint32_t const v49 = *v12;
+uint32_t const v50 = v49 + v48;
+*v12 = v50;
 __syncthreads();
-uint32_t const v90 = *v101;
-uint32_t const v92 = v90 + v7;
-*v101 = v92;
+uint32_t const v51 = *v13;
+uint32_t const v52 = v51 + v8;
+*v13 = v52;
 }
 return;
 }

@@ -24,100 +24,100 @@ alignas(128) unsigned long long int opaque[16];
 struct info_st {
     uint32_t static_meta[2];
 };
-extern "C" __global__ void __launch_bounds__(256)  sum(float const* const __restrict__ v1, float * const __restrict__ v5, info_st const* const __restrict__ v86) {
-extern __shared__ __align__(4) char v91[];uint32_t const* const dynamic_meta_v88 = reinterpret_cast<uint32_t const*>(v86 + 1);
-const info_st& info_v87 = *v86;uint32_t const v89 = info_v87.static_meta[0];
-uint32_t const v3 = 0;
-uint32_t const v90 = info_v87.static_meta[1];
-array<float, 256> * const v92 = reinterpret_cast<array<float, 256> *>(&v91[0]);
-uint32_t const v11 = 256;
-uint32_t const v100 = threadIdx.x;
-uint32_t const v14 = uint32_t(v100);
-uint32_t const v111 = gridDim.x;
-uint32_t const v112 = uint32_t(v111);
-uint32_t const v113 = gridDim.y;
-uint32_t const v114 = uint32_t(v113);
-uint32_t const v115 = v112 * v114;
-uint32_t const v116 = gridDim.z;
-uint32_t const v117 = uint32_t(v116);
-uint32_t const v118 = v115 * v117;
-uint32_t const v17 = v118 * v11;
-float const v18 = 0;
-float v94_store;
-float * v94 = &v94_store;*v94 = v18;
-uint32_t const v119 = blockIdx.z;
-uint32_t const v120 = uint32_t(v119);
-uint32_t const v123 = v120 * v114;
-uint32_t const v126 = v123 * v112;
-uint32_t const v127 = blockIdx.y;
-uint32_t const v128 = uint32_t(v127);
-uint32_t const v131 = v128 * v112;
-uint32_t const v132 = v126 + v131;
-uint32_t const v133 = blockIdx.x;
-uint32_t const v134 = uint32_t(v133);
-uint32_t const v135 = v132 + v134;
-uint32_t const v138 = v135 * v11;
-uint32_t const v141 = v138 + v14;
-uint32_t v95_store;
-uint32_t * v95 = &v95_store;*v95 = v141;
+extern "C" __global__ void __launch_bounds__(256)  sum(float const* const __restrict__ v0, float * const __restrict__ v1, info_st const* const __restrict__ v2) {
+extern __shared__ __align__(4) char v3[];uint32_t const* const dynamic_meta_v4 = reinterpret_cast<uint32_t const*>(v2 + 1);
+const info_st& info_v5 = *v2;uint32_t const v6 = info_v5.static_meta[0];
+uint32_t const v7 = 0;
+uint32_t const v8 = info_v5.static_meta[1];
+array<float, 256> * const v9 = reinterpret_cast<array<float, 256> *>(&v3[0]);
+uint32_t const v10 = 256;
+uint32_t const v11 = threadIdx.x;
+uint32_t const v12 = uint32_t(v11);
+uint32_t const v13 = gridDim.x;
+uint32_t const v14 = uint32_t(v13);
+uint32_t const v15 = gridDim.y;
+uint32_t const v16 = uint32_t(v15);
+uint32_t const v17 = v14 * v16;
+uint32_t const v18 = gridDim.z;
+uint32_t const v19 = uint32_t(v18);
+uint32_t const v20 = v17 * v19;
+uint32_t const v21 = v20 * v10;
+float const v22 = 0;
+float v23_store;
+float * v23 = &v23_store;*v23 = v22;
+uint32_t const v24 = blockIdx.z;
+uint32_t const v25 = uint32_t(v24);
+uint32_t const v26 = v25 * v16;
+uint32_t const v27 = v26 * v14;
+uint32_t const v28 = blockIdx.y;
+uint32_t const v29 = uint32_t(v28);
+uint32_t const v30 = v29 * v14;
+uint32_t const v31 = v27 + v30;
+uint32_t const v32 = blockIdx.x;
+uint32_t const v33 = uint32_t(v32);
+uint32_t const v34 = v31 + v33;
+uint32_t const v35 = v34 * v10;
+uint32_t const v36 = v35 + v12;
+uint32_t v37_store;
+uint32_t * v37 = &v37_store;*v37 = v36;
 while([&]{
-uint32_t const v24 = *v95;
-bool const v25 = v24 < v89;
-return v25;
+uint32_t const v38 = *v37;
+bool const v39 = v38 < v6;
+return v39;
 }()) {
-uint32_t const v29 = *v95;
-float const* const v31 = &v1[v29];
-float const v32 = *v31;
-float const v33 = *v94;
-float const v34 = v33 + v32;
-*v94 = v34;
-uint32_t const v36 = v29 + v17;
-*v95 = v36;
+uint32_t const v40 = *v37;
+float const* const v41 = &v0[v40];
+float const v42 = *v41;
+float const v43 = *v23;
+float const v44 = v43 + v42;
+*v23 = v44;
+uint32_t const v45 = v40 + v21;
+*v37 = v45;
 }
-float * const v40 = &(*v92)[v14];
-float const v41 = *v94;
-*v40 = v41;
+float * const v46 = &(*v9)[v12];
+float const v47 = *v23;
+*v46 = v47;
 __syncthreads();
-uint32_t const v42 = 128;
-uint32_t v97_store;
-uint32_t * v97 = &v97_store;*v97 = v42;
+uint32_t const v48 = 128;
+uint32_t v49_store;
+uint32_t * v49 = &v49_store;*v49 = v48;
 while([&]{
-uint32_t const v45 = *v97;
-bool const v47 = v45 > v3;
-return v47;
+uint32_t const v50 = *v49;
+bool const v51 = v50 > v7;
+return v51;
 }()) {
-uint32_t const v49 = *v97;
-bool const v50 = v14 < v49;
-if(v50) {
-uint32_t const v52 = v14 + v49;
-float * const v56 = &(*v92)[v52];
-float const v57 = *v56;
-float const v62 = *v40;
-float const v63 = v62 + v57;
-*v40 = v63;
+uint32_t const v52 = *v49;
+bool const v53 = v12 < v52;
+if(v53) {
+uint32_t const v54 = v12 + v52;
+float * const v55 = &(*v9)[v54];
+float const v56 = *v55;
+float const v57 = *v46;
+float const v58 = v57 + v56;
+*v46 = v58;
 }
 __syncthreads();
-uint32_t const v64 = *v97;
-uint32_t const v65 = 2;
-uint32_t const v66 = v64 / v65;
-*v97 = v66;
+uint32_t const v59 = *v49;
+uint32_t const v60 = 2;
+uint32_t const v61 = v59 / v60;
+*v49 = v61;
 }
-bool const v68 = v14 == v3;
-bool v99_store;
-bool * v99 = &v99_store;if(v68) {
-bool const v71 = v135 < v90;
-*v99 = v71;
+bool const v62 = v12 == v7;
+bool v63_store;
+bool * v63 = &v63_store;if(v62) {
+bool const v64 = v34 < v8;
+*v63 = v64;
 }
  else {
-bool const v73 = false;
-*v99 = v73;
+bool const v65 = false;
+*v63 = v65;
 }
-bool const v74 = *v99;
-if(v74) {
-float * const v79 = &(*v92)[v3];
-float const v80 = *v79;
-float * const v85 = &v5[v135];
-*v85 = v80;
+bool const v66 = *v63;
+if(v66) {
+float * const v67 = &(*v9)[v7];
+float const v68 = *v67;
+float * const v69 = &v1[v34];
+*v69 = v68;
 }
 return;
 }

@@ -25,65 +25,65 @@ struct info_st {
     float scalars_f32[2];
 uint32_t scalars_u32[2];uint32_t static_meta[4];
 };
-extern "C" __global__ void __launch_bounds__(256)  unsharp(float const* const __restrict__ v1, float const* const __restrict__ v5, float * const __restrict__ v9, info_st const* const __restrict__ v74) {
-uint32_t const* const dynamic_meta_v76 = reinterpret_cast<uint32_t const*>(v74 + 1);
-const info_st& info_v75 = *v74;uint32_t const v3 = 0;
-uint32_t const v82 = info_v75.static_meta[2];
-float const v77 = info_v75.scalars_f32[0];
-float const v78 = info_v75.scalars_f32[1];
-uint32_t const v79 = info_v75.scalars_u32[0];
-uint32_t const v16 = uint32_t(v79);
-uint32_t const v87 = blockIdx.z;
-uint32_t const v88 = uint32_t(v87);
-uint32_t const v89 = gridDim.y;
-uint32_t const v90 = uint32_t(v89);
-uint32_t const v91 = v88 * v90;
-uint32_t const v92 = gridDim.x;
-uint32_t const v93 = uint32_t(v92);
-uint32_t const v94 = v91 * v93;
-uint32_t const v95 = blockIdx.y;
-uint32_t const v96 = uint32_t(v95);
-uint32_t const v99 = v96 * v93;
-uint32_t const v100 = v94 + v99;
-uint32_t const v101 = blockIdx.x;
-uint32_t const v102 = uint32_t(v101);
-uint32_t const v103 = v100 + v102;
-uint32_t const v130 = 256;
-uint32_t const v106 = v103 * v130;
-uint32_t const v111 = threadIdx.x;
-uint32_t const v108 = uint32_t(v111);
-uint32_t const v109 = v106 + v108;
-uint32_t const v18 = v109 * v16;
-bool const v20 = v18 < v82;
-if(v20) {
-float const v21 = 0;
-float v84_store;
-float * v84 = &v84_store;*v84 = v21;
-uint32_t const v25 = 1;
-for(uint32_t v26 = v3; v26 < v16; v26 += v25) {
-uint32_t const v28 = v18 + v26;
-float const* const v32 = &v1[v28];
-float const v33 = *v32;
-float const* const v38 = &v5[v28];
-float const v39 = *v38;
-float const v40 = v33 - v39;
-float const v41 = fabs(v40);
-bool const v42 = v41 >= v78;
-if(v42) {
-*v84 = v77;
+extern "C" __global__ void __launch_bounds__(256)  unsharp(float const* const __restrict__ v0, float const* const __restrict__ v1, float * const __restrict__ v2, info_st const* const __restrict__ v3) {
+uint32_t const* const dynamic_meta_v4 = reinterpret_cast<uint32_t const*>(v3 + 1);
+const info_st& info_v5 = *v3;uint32_t const v6 = 0;
+uint32_t const v7 = info_v5.static_meta[2];
+float const v8 = info_v5.scalars_f32[0];
+float const v9 = info_v5.scalars_f32[1];
+uint32_t const v10 = info_v5.scalars_u32[0];
+uint32_t const v11 = uint32_t(v10);
+uint32_t const v12 = blockIdx.z;
+uint32_t const v13 = uint32_t(v12);
+uint32_t const v14 = gridDim.y;
+uint32_t const v15 = uint32_t(v14);
+uint32_t const v16 = v13 * v15;
+uint32_t const v17 = gridDim.x;
+uint32_t const v18 = uint32_t(v17);
+uint32_t const v19 = v16 * v18;
+uint32_t const v20 = blockIdx.y;
+uint32_t const v21 = uint32_t(v20);
+uint32_t const v22 = v21 * v18;
+uint32_t const v23 = v19 + v22;
+uint32_t const v24 = blockIdx.x;
+uint32_t const v25 = uint32_t(v24);
+uint32_t const v26 = v23 + v25;
+uint32_t const v27 = 256;
+uint32_t const v28 = v26 * v27;
+uint32_t const v29 = threadIdx.x;
+uint32_t const v30 = uint32_t(v29);
+uint32_t const v31 = v28 + v30;
+uint32_t const v32 = v31 * v11;
+bool const v33 = v32 < v7;
+if(v33) {
+float const v34 = 0;
+float v35_store;
+float * v35 = &v35_store;*v35 = v34;
+uint32_t const v36 = 1;
+for(uint32_t v37 = v6; v37 < v11; v37 += v36) {
+uint32_t const v38 = v32 + v37;
+float const* const v39 = &v0[v38];
+float const v40 = *v39;
+float const* const v41 = &v1[v38];
+float const v42 = *v41;
+float const v43 = v40 - v42;
+float const v44 = fabs(v43);
+bool const v45 = v44 >= v9;
+if(v45) {
+*v35 = v8;
 }
 }
-for(uint32_t v45 = v3; v45 < v16; v45 += v25) {
-uint32_t const v47 = v18 + v45;
-float const* const v51 = &v1[v47];
-float const v52 = *v51;
-float const* const v57 = &v5[v47];
-float const v58 = *v57;
-float const v59 = v52 - v58;
-float const v66 = *v84;
-float const v131 = fma(v66, v59, v52);
-float * const v73 = &v9[v47];
-*v73 = v131;
+for(uint32_t v46 = v6; v46 < v11; v46 += v36) {
+uint32_t const v47 = v32 + v46;
+float const* const v48 = &v0[v47];
+float const v49 = *v48;
+float const* const v50 = &v1[v47];
+float const v51 = *v50;
+float const v52 = v49 - v51;
+float const v53 = *v35;
+float const v54 = fma(v53, v52, v49);
+float * const v55 = &v2[v47];
+*v55 = v54;
 }
 }
 return;

@@ -14,7 +14,7 @@ use cubecl_wgpu::WgslCompiler;
 use tenure_core::{Access, KernelSource};
 
 use super::dispatch::Layout;
-use super::text::{with_access, with_entry};
+use super::text::{normalised, with_access};
 
 /// Why a `#[cube]` kernel did not become a [`KernelSource`] or a dispatch.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -100,7 +100,7 @@ pub fn compile(label: &str, kernel: &(impl CubeKernel + ?Sized)) -> Result<CubeS
     let shader = WgslCompiler.compile(definition, &Default::default()).map_err(failed)?;
     let access: Vec<Access> = shader.io.iter().map(access_of).collect();
     let entry = entry_name(label);
-    let text = with_access(&with_entry(&shader.to_string(), &written, &entry), &access);
+    let text = with_access(&normalised(&shader.to_string(), &written, &entry), &access);
     let source = KernelSource::new(label, &access).wgsl(text, entry);
     Ok(CubeSource { source, layout: Arc::new(layout) })
 }
@@ -147,7 +147,7 @@ pub fn cuda(label: &str, kernel: &(impl CubeKernel + ?Sized)) -> Result<CudaText
     let compiled = CppCompiler::<Cuda>::default().compile(definition, &Default::default()).map_err(failed)?;
     let entry = entry_name(label);
     // Only trailing blanks are changed: access stands in the parameters' types already.
-    let text = with_access(&with_entry(&compiled.source, &written, &entry), &[]);
+    let text = with_access(&normalised(&compiled.source, &written, &entry), &[]);
     Ok(CudaText { text, entry, shared_bytes: compiled.shared_memory_size })
 }
 

@@ -61,7 +61,8 @@ impl CubeDispatch {
         self
     }
 
-    /// Passes the next scalar argument of its type, in the order of the kernel's parameters.
+    /// Passes the next scalar argument of its type, in the order of the kernel's parameters. `usize` has another size on
+    /// a device than here: let the kernel take `u32`.
     pub fn scalar<S: ScalarArgType>(mut self, value: S) -> Self {
         let ty = S::cube_type();
         match self.scalars.iter_mut().find(|(known, _)| *known == ty) {
