@@ -1,6 +1,6 @@
 //! `cargo xtask`: the workspace's own commands. This file holds the command line and nothing else.
 //!
-//! One module per command: [`conformance`], [`mod@test`], [`mod@bench`], [`doctor`], [`tidy`]. Beside them: [`backends`], the
+//! One module per command: [`conformance`], [`mod@test`], [`mod@bench`], [`doctor`], [`kernels`], [`tidy`]. Beside them: [`backends`], the
 //! table of backends that all of them read; [`rules`], the contract's numbers; [`workspace`], where the
 //! repository is and how cargo is called; [`terminal`], how output looks.
 //!
@@ -10,6 +10,7 @@ mod backends;
 mod bench;
 mod conformance;
 mod doctor;
+mod kernels;
 mod rules;
 mod terminal;
 mod test;
@@ -38,6 +39,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Say which backends this machine can run, and the command that fixes what is missing.
     Doctor,
+    /// Generate the texts of the kernels that tenure ships, or check them for drift.
+    Kernels(kernels::Arguments),
     /// Check the rules that no compiler checks: module docs, unsafe code, file lengths, links.
     Tidy,
 }
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Test(arguments) => test::command(&arguments),
         Command::Bench(arguments) => bench::command(&arguments),
         Command::Doctor => doctor::command(),
+        Command::Kernels(arguments) => kernels::command(&arguments),
         Command::Tidy => tidy::command(),
     };
     match outcome {

@@ -19,6 +19,7 @@ pub mod instrument;
 pub mod junit;
 pub mod kernels;
 mod panics;
+pub mod reference;
 pub mod report;
 pub mod runner;
 mod watchdog;

@@ -249,6 +249,28 @@ impl Dispatch {
         self.op.parameters = SmallVec::from_slice(bytemuck::bytes_of(&parameters));
         self
     }
+
+    /// As [`Dispatch::parameters`], for parameters whose size is known only now.
+    ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Access, KernelSource, Manager, ManagerOptions, op};
+    /// # let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let kernel = manager.kernel(&KernelSource::new("set", &[Access::Write]).host(|arguments| {
+    ///     let value = arguments.parameters::<u32>();
+    ///     arguments.write(0).fill(value);
+    /// }))?;
+    /// let row = manager.tensor_from("row", &[0_u32; 3])?;
+    /// let bytes = 7_u32.to_ne_bytes().to_vec();
+    /// let scope = manager.scope("set")?;
+    /// scope.evaluate([op::dispatch(&kernel).bind(&row).parameter_bytes(&bytes)])?.wait()?;
+    /// assert_eq!(row.read()?, [7; 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn parameter_bytes(mut self, bytes: &[u8]) -> Self {
+        self.op.parameters = SmallVec::from_slice(bytes);
+        self
+    }
 }
 
 impl From<Dispatch> for Op {

@@ -19,6 +19,7 @@ use self::counts::Counts;
 use self::output::Output;
 use crate::backends::BACKENDS;
 use crate::conformance;
+use crate::kernels;
 use crate::terminal::{bold, green, red, seconds, table, yellow};
 use crate::tidy;
 use crate::workspace::{Problem, Verdict, cargo};
@@ -77,6 +78,13 @@ const STEPS: &[Step] = &[
     },
     Step { name: "documentation", work: || plain(documentation()) },
     Step { name: "conformance", work: run_conformance },
+    // Last: only these compile CubeCL.
+    Step { name: "generated kernels", work: || kernels::command(&CHECK_KERNELS).map(Done::of) },
+    Step { name: "kernels with CubeCL", work: || counted(with_cubecl("test", &["--no-fail-fast"])) },
+    Step {
+        name: "clippy with CubeCL",
+        work: || plain(with_cubecl("clippy", &["--all-targets", "--", "--deny", "warnings"])),
+    },
 ];
 
 /// All targets need all backends' features: the suite's executable is built with at least one.
@@ -87,6 +95,15 @@ fn clippy() -> Command {
     }
     command.args(["--", "--deny", "warnings"]);
     command
+}
+
+const CHECK_KERNELS: kernels::Arguments = kernels::Arguments { check: true };
+
+/// A command of cargo's for the package of kernels with CubeCL, which the other steps leave out.
+fn with_cubecl(command: &'static str, arguments: &[&'static str]) -> Command {
+    let mut cargo = cargo([command, "--profile", kernels::PROFILE, "--package", kernels::PACKAGE]);
+    cargo.args(["--features", kernels::FEATURE]).args(arguments);
+    cargo
 }
 
 fn documentation() -> Command {

@@ -14,6 +14,7 @@ pub mod field;
 pub mod graphs;
 pub mod hooks;
 pub mod input;
+pub mod kernels;
 pub mod kompute;
 pub mod loss;
 pub mod memory;
@@ -43,6 +44,7 @@ const TOPICS: &[(&str, &[Case])] = &[
     ("field", field::CASES),
     ("threads", threads::CASES),
     ("input", input::CASES),
+    ("kernels", kernels::CASES),
 ];
 
 /// Every case, in the order of a run.
