@@ -70,7 +70,7 @@ pub const BACKENDS: &[Backend] = &[
 ];
 
 const VULKAN_NEEDS: &str = "a Vulkan 1.2 driver, and its validation layer for the layer's checks";
-const VULKAN_FIX: &str = "apt-get install mesa-vulkan-drivers libvulkan1 vulkan-validationlayers";
+const VULKAN_FIX: &str = crate::test::VULKAN_PACKAGES;
 
 /// Named here so that `doctor` and error messages can say plainly that they are not there yet.
 pub const PLANNED: &[Planned] = &[

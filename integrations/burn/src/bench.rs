@@ -18,7 +18,7 @@ use tenure::graph::{Graph, Node, Payload};
 const PARTS: u32 = 11;
 
 /// A tensor of Burn's as payload.
-struct Saved(Tensor<2>);
+struct Saved(#[allow(dead_code, reason = "it is there to be kept and dropped")] Tensor<2>);
 
 impl Payload for Saved {
     fn bytes(&self) -> u64 {
@@ -113,11 +113,8 @@ const LOOPS: [Loop; 4] = [
 
 /// Runs all loops, prints a table, and writes JSON on request.
 pub fn run(iterations: u32, json: Option<&Path>) -> Result<(), Box<dyn Error>> {
-    let sides = Sides {
-        tracked: Device::flex().autodiff(),
-        plain: Device::flex(),
-        graph: Graph::new("bench"),
-    };
+    let sides =
+        Sides { tracked: Device::flex().autodiff(), plain: Device::flex(), graph: Graph::new("bench") };
     let part = (iterations / PARTS).max(1);
     let mut rows = Vec::new();
     for Loop { name, own, burns } in &LOOPS {
@@ -132,7 +129,12 @@ pub fn run(iterations: u32, json: Option<&Path>) -> Result<(), Box<dyn Error>> {
         }
         let growth = |parts: &[(f64, f64)]| parts.iter().map(|(_, kib)| kib).sum::<f64>();
         rows.push(row(format!("graph.{name}_vs_burn"), "ns", median(&own_parts), median(&burns_parts)));
-        rows.push(row(format!("graph.{name}_growth_vs_burn"), "KiB", growth(&own_parts), growth(&burns_parts)));
+        rows.push(row(
+            format!("graph.{name}_growth_vs_burn"),
+            "KiB",
+            growth(&own_parts),
+            growth(&burns_parts),
+        ));
     }
     let report = Report { machine: machine(), rows };
     println!("{}, {} iterations a loop", report.machine, part * PARTS);

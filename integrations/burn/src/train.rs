@@ -17,7 +17,7 @@ pub fn run(epochs: u32) -> Result<(), Box<dyn Error>> {
     let truth = Tensor::<2>::from_data([[3.0_f32], [-2.0]], &device);
     let mut weights = Tensor::<2>::zeros([2, 1], &device).require_grad();
     for epoch in 1..=epochs {
-        let (loss, report) = manager.run("epoch", |scope| {
+        let ran = manager.run("epoch", |scope| {
             let of_hook = device.clone();
             scope.register(hook::after_release("clean memory up", move |_| {
                 of_hook.memory_cleanup();
@@ -30,7 +30,9 @@ pub fn run(epochs: u32) -> Result<(), Box<dyn Error>> {
                 Ok(())
             }))?;
             let of_hook = device.clone();
-            scope.register(hook::once("synchronise", move |_| of_hook.sync().map_err(|error| format!("{error:?}").into())))?;
+            scope.register(hook::once("synchronise", move |_| {
+                of_hook.sync().map_err(|error| format!("{error:?}").into())
+            }))?;
             let mut loss = 0.0;
             for batch in 0..BATCHES {
                 let x = inputs(&device, epoch * BATCHES + batch);
@@ -42,11 +44,13 @@ pub fn run(epochs: u32) -> Result<(), Box<dyn Error>> {
                 loss = squares.into_scalar::<f32>();
             }
             Ok::<f32, Box<dyn Error>>(loss)
-        })?;
-        let hooks: Vec<String> = report.hooks.iter().map(|hook| format!("{} x{}", hook.label, hook.runs)).collect();
+        });
+        let (loss, report) = ran.map_err(|error| error.to_string())?;
+        let hooks: Vec<String> =
+            report.hooks.iter().map(|hook| format!("{} x{}", hook.label, hook.runs)).collect();
         println!("epoch {epoch}: loss {loss:.6}; hooks: {}", hooks.join(", "));
     }
-    println!("weights {:?}", weights.into_data().to_vec::<f32>());
+    println!("weights {:?}", weights.into_data().try_to_vec::<f32>());
     if !manager.close()?.is_clean() {
         return Err("something was left over".into());
     }

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-pub use self::setup::REQUIREMENTS;
+pub use self::setup::{REQUIREMENTS, VULKAN_PACKAGES};
 
 use self::counts::Counts;
 use self::output::Output;
-use crate::backends::BACKENDS;
+use crate::backends::{BACKENDS, Nature};
 use crate::conformance;
 use crate::kernels;
 use crate::terminal::{bold, green, red, seconds, table, yellow};
@@ -114,9 +114,15 @@ fn documentation() -> Command {
     command
 }
 
+/// The embedded backend, and those whose driver is there: that one cannot be opened is then a failure.
+fn required_backends() -> Vec<String> {
+    let there = BACKENDS.iter().filter(|backend| backend.nature == Nature::Processor || setup::has_vulkan());
+    there.map(|backend| backend.name.to_owned()).collect()
+}
+
 fn run_conformance() -> Result<Done, Problem> {
     let summary = conformance::run(&conformance::Arguments {
-        require: vec!["host".to_owned()],
+        require: required_backends(),
         ..conformance::Arguments::default()
     })?;
     let tally = summary.tally;

@@ -3,6 +3,7 @@
 //! Not here: hooks that outlive a deadline (`hooks/`), and what a dropped scope does (`scopes/`).
 
 mod cancelling;
+mod ffi;
 mod futures;
 mod racing;
 mod wakers;

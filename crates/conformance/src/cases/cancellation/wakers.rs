@@ -5,11 +5,12 @@
 use std::pin::Pin;
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use parking_lot::Mutex;
 use tenure_core::{Error, Execution, ExecutionStatus, Outcome};
 
+use super::ffi::{Curious, curious};
 use crate::bed::{Bed, Rig};
 use crate::case::Case;
 use crate::cases::hooks::support::{Signal, assert_given_back, case, receive, tell, work};
@@ -71,52 +72,13 @@ fn a_waiter_has_one_waker(bed: &Bed) {
     assert_given_back(&manager);
 }
 
-/// What the waker of [`wakers_are_cloned_without_a_lock`] points to.
-struct Curious {
-    execution: Mutex<Option<Execution>>,
-    looks: Mutex<Vec<ExecutionStatus>>,
-}
-
-/// A waker that looks at the execution when it is cloned, woken and dropped.
-fn curious(shared: &Arc<Curious>) -> Waker {
-    fn look(data: *const ()) {
-        // SAFETY: every waker of the table below holds a count of this `Arc`, so that it is alive.
-        let shared = unsafe { &*data.cast::<Curious>() };
-        let execution = shared.execution.lock().clone();
-        if let Some(execution) = execution {
-            let status = execution.status();
-            shared.looks.lock().push(status);
-        }
-    }
-    fn clone(data: *const ()) -> RawWaker {
-        look(data);
-        // SAFETY: `data` is from `Arc::into_raw`, and alive.
-        unsafe { Arc::increment_strong_count(data.cast::<Curious>()) };
-        RawWaker::new(data, &TABLE)
-    }
-    fn drop_it(data: *const ()) {
-        look(data);
-        // SAFETY: `data` is from `Arc::into_raw`, and this waker's count is given up here, once.
-        unsafe { Arc::decrement_strong_count(data.cast::<Curious>()) };
-    }
-    fn wake(data: *const ()) {
-        look(data);
-        drop_it(data);
-    }
-    static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, look, drop_it);
-    let data = Arc::into_raw(shared.clone()).cast::<()>();
-    // SAFETY: the functions of the table keep the contract of `RawWaker`: they are safe on any thread, and count.
-    unsafe { Waker::from_raw(RawWaker::new(data, &TABLE)) }
-}
-
 /// A waker whose every function asks for the execution's status: none of them runs under its lock.
 fn wakers_are_cloned_without_a_lock(bed: &Bed) {
     let Rig { manager, probe } = bed.open();
     let scope = manager.scope("s").unwrap();
     probe.hold();
     let mut execution = work(&scope);
-    let shared =
-        Arc::new(Curious { execution: Mutex::new(Some(execution.clone())), looks: Mutex::new(Vec::new()) });
+    let shared = Arc::new(Curious::new(execution.clone()));
     for _ in 0..3 {
         let waker = curious(&shared);
         assert!(Pin::new(&mut execution).poll(&mut Context::from_waker(&waker)).is_pending());
