@@ -29,17 +29,23 @@
 //! # }
 //! ```
 //!
-//! Backends are chosen by cargo feature; this version has `host` (the default, which needs no driver).
+//! Backends are chosen by cargo feature; this version has `host` (the default, which needs no driver)
+//! and `wgpu` (any device that wgpu reaches).
 
 pub use tenure_core::*;
 
 #[cfg(feature = "host")]
 pub use tenure_backend_host as host;
 
+#[cfg(feature = "wgpu")]
+pub use tenure_backend_wgpu as wgpu;
+
 /// Names that [`open`] takes in this build.
 pub const BACKENDS: &[&str] = &[
     #[cfg(feature = "host")]
     "host",
+    #[cfg(feature = "wgpu")]
+    "wgpu",
 ];
 
 /// Opens a manager on a backend by name, with default options.
@@ -59,6 +65,10 @@ pub fn open_with_options(backend: &str, options: ManagerOptions) -> Result<Manag
     match backend {
         #[cfg(feature = "host")]
         "host" => Manager::open_with(host::HostBackend::new(), options),
+        #[cfg(feature = "wgpu")]
+        "wgpu" => {
+            Manager::open_with(wgpu::WgpuBackend::new().map_err(Error::Backend)?, options)
+        }
         _ => Err(Error::Backend(BackendError::new(
             BackendErrorKind::Unavailable,
             "open",

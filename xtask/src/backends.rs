@@ -28,7 +28,6 @@ pub enum Nature {
     /// The machine's own processors: no device, and no emulation of one.
     Processor,
     /// Devices behind a driver, in hardware or in software.
-    #[allow(dead_code, reason = "the first row that says so comes with the first device API")]
     Device,
 }
 
@@ -42,18 +41,27 @@ pub struct Planned {
 }
 
 /// All backends, in the order of reports.
-pub const BACKENDS: &[Backend] = &[Backend {
-    name: "host",
-    feature: "host",
-    environment: &[],
-    nature: Nature::Processor,
-    needs: "nothing: it runs on this machine's processors",
-    fix: "nothing can be missing: please report this as a bug",
-}];
+pub const BACKENDS: &[Backend] = &[
+    Backend {
+        name: "host",
+        feature: "host",
+        environment: &[],
+        nature: Nature::Processor,
+        needs: "nothing: it runs on this machine's processors",
+        fix: "nothing can be missing: please report this as a bug",
+    },
+    Backend {
+        name: "wgpu",
+        feature: "wgpu",
+        environment: &[],
+        nature: Nature::Device,
+        needs: "a device with a driver for Vulkan, Metal or Direct3D 12; one in software will do",
+        fix: "on Debian or Ubuntu: apt-get install mesa-vulkan-drivers libvulkan1",
+    },
+];
 
 /// Named here so that `doctor` and error messages can say plainly that they are not there yet.
 pub const PLANNED: &[Planned] = &[
-    Planned { name: "wgpu", what: "any device that wgpu reaches" },
     Planned { name: "vulkan", what: "Vulkan devices, software ones included" },
     Planned { name: "cuda", what: "NVIDIA devices" },
     Planned { name: "softcuda", what: "a CUDA driver in software, for machines without such a device" },

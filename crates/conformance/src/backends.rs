@@ -10,6 +10,8 @@ use crate::harness::Suite;
 pub const NAMES: &[&str] = &[
     #[cfg(feature = "host")]
     "host",
+    #[cfg(feature = "wgpu")]
+    "wgpu",
 ];
 
 /// The suite of a backend; `None` if this build has none of that name.
@@ -20,8 +22,17 @@ pub fn suite(name: &str) -> Option<Suite> {
             Suite::new(name, || Ok(tenure_backend_host::HostBackend::new()))
                 .expectations(host_expectations()),
         ),
+        #[cfg(feature = "wgpu")]
+        "wgpu" => {
+            Some(Suite::new(name, tenure_backend_wgpu::WgpuBackend::new).expectations(wgpu_expectations()))
+        }
         _ => None,
     }
+}
+
+/// What is expected of the wgpu backend.
+pub fn wgpu_expectations() -> Expectations {
+    Expectations::new()
 }
 
 /// What is expected of the host backend: it runs host closures on two or more queues and has every
