@@ -66,9 +66,7 @@ pub fn open_with_options(backend: &str, options: ManagerOptions) -> Result<Manag
         #[cfg(feature = "host")]
         "host" => Manager::open_with(host::HostBackend::new(), options),
         #[cfg(feature = "wgpu")]
-        "wgpu" => {
-            Manager::open_with(wgpu::WgpuBackend::new().map_err(Error::Backend)?, options)
-        }
+        "wgpu" => Manager::open_with(wgpu::WgpuBackend::new().map_err(Error::Backend)?, options),
         _ => Err(Error::Backend(BackendError::new(
             BackendErrorKind::Unavailable,
             "open",

@@ -4,18 +4,16 @@
 
 use tenure_core::{BackendError, BackendInfo};
 use wgpu::{
-    Adapter, AdapterInfo, DeviceDescriptor, DeviceType, Features, Instance, InstanceDescriptor, InstanceFlags,
-    MemoryHints, PowerPreference, RequestAdapterOptions,
+    Adapter, AdapterInfo, DeviceDescriptor, DeviceType, Features, Instance, InstanceDescriptor,
+    InstanceFlags, MemoryHints, PowerPreference, RequestAdapterOptions,
 };
 
 use crate::backend::WgpuOptions;
 use crate::error::unavailable;
 
 /// What kernels may use where the device has it.
-const KERNEL_FEATURES: Features = Features::SHADER_F16
-    .union(Features::SHADER_F64)
-    .union(Features::SHADER_INT64)
-    .union(Features::SUBGROUP);
+const KERNEL_FEATURES: Features =
+    Features::SHADER_F16.union(Features::SHADER_F64).union(Features::SHADER_INT64).union(Features::SUBGROUP);
 
 pub(crate) fn info(adapter: &AdapterInfo) -> BackendInfo {
     BackendInfo {
@@ -34,10 +32,7 @@ pub(crate) struct Opened {
 }
 
 pub(crate) fn open(options: &WgpuOptions) -> Result<Opened, BackendError> {
-    let mut descriptor = InstanceDescriptor::new_without_display_handle();
-    descriptor.backends = options.backends;
-    descriptor.flags = if options.validation { InstanceFlags::debugging() } else { InstanceFlags::empty() };
-    let instance = Instance::new(descriptor);
+    let instance = options.instance.clone().unwrap_or_else(|| instance(options));
     let adapter = pick(&instance, options)?;
     let descriptor = DeviceDescriptor {
         label: Some("tenure"),
@@ -51,6 +46,13 @@ pub(crate) fn open(options: &WgpuOptions) -> Result<Opened, BackendError> {
         unavailable(format!("{} gives no device: {error}", adapter.get_info().name)).with_source(error)
     })?;
     Ok(Opened { instance, info: info(&adapter.get_info()), device, queue })
+}
+
+fn instance(options: &WgpuOptions) -> Instance {
+    let mut descriptor = InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = options.backends;
+    descriptor.flags = if options.validation { InstanceFlags::debugging() } else { InstanceFlags::empty() };
+    Instance::new(descriptor)
 }
 
 fn pick(instance: &Instance, options: &WgpuOptions) -> Result<Adapter, BackendError> {

@@ -18,6 +18,7 @@ use crate::error::{lost, unsupported};
 use crate::kernel::WgpuKernel;
 use crate::scope::WgpuScope;
 use crate::sequence::WgpuSequence;
+use crate::thread::on_living_thread;
 use crate::timeline::{Ownership, Timeline, polled};
 
 /// How to make a [`WgpuBackend`].
@@ -32,6 +33,10 @@ pub struct WgpuOptions {
     /// The APIs that wgpu may use.
     #[builder(default = Backends::PRIMARY)]
     pub(crate) backends: Backends,
+    /// An instance that is there already, of those `backends` and no `validation`: the second device that a process opens
+    /// comes faster then, since drivers stay loaded. Default: one of its own.
+    #[builder(default, setter(strip_option))]
+    pub(crate) instance: Option<Instance>,
     /// The API's own validation, where it is installed. It is slow.
     #[builder(default)]
     pub(crate) validation: bool,
@@ -70,6 +75,20 @@ struct Open {
     ownership: Ownership,
     /// Held as long as the device.
     _instance: Instance,
+}
+
+impl Open {
+    fn end(self) {
+        let Open { device, ownership, _instance } = self;
+        device.trim();
+        device.staging.end();
+        *device.byte_kernels.lock() = None;
+        if ownership == Ownership::Own {
+            device.device.destroy();
+            // So that what clones of buffers keep goes too. A device that was lost has nothing to say here.
+            let _ = polled(&device.device, PollType::Poll);
+        }
+    }
 }
 
 impl WgpuBackend {
@@ -149,22 +168,17 @@ impl WgpuBackend {
 
     pub(crate) fn device(&self, operation: &'static str) -> Result<Arc<Device>, BackendError> {
         let open = self.open.read();
-        open.as_ref().map(|open| open.device.clone()).ok_or_else(|| lost(operation, "the backend is shut down"))
+        open.as_ref()
+            .map(|open| open.device.clone())
+            .ok_or_else(|| lost(operation, "the backend is shut down"))
     }
 
     fn end(&self) {
         self.timeline.stop();
-        let Some(Open { device, ownership, _instance }) = self.open.write().take() else { return };
+        let Some(open) = self.open.write().take() else { return };
         // What comes of it is our own doing, and nobody waits any more.
         self.timeline.lose("the backend is shut down");
-        device.trim();
-        device.staging.end();
-        *device.byte_kernels.lock() = None;
-        if ownership == Ownership::Own {
-            device.device.destroy();
-            // So that what clones of buffers keep goes too. A device that was lost has nothing to say here.
-            let _ = polled(&device.device, PollType::Poll);
-        }
+        on_living_thread(|| open.end());
     }
 }
 
@@ -202,16 +216,19 @@ impl Backend for WgpuBackend {
     }
 
     fn allocate(&self, request: &BlockRequest<'_>) -> Result<WgpuBlock, BackendError> {
-        self.device("allocate")?.allocate(request)
+        let device = self.device("allocate")?;
+        device.run(|| device.allocate(request))
     }
 
     unsafe fn free(&self, block: WgpuBlock) -> Result<(), BackendError> {
-        self.device("free")?.free(block);
+        let device = self.device("free")?;
+        device.run(|| device.free(block));
         Ok(())
     }
 
     unsafe fn write_block(&self, block: &WgpuBlock, offset: u64, bytes: &[u8]) -> Result<(), BackendError> {
-        self.device("write")?.write_block(block, offset, bytes)
+        let device = self.device("write")?;
+        device.run(|| device.write_block(block, offset, bytes))
     }
 
     unsafe fn read_block(
@@ -220,15 +237,17 @@ impl Backend for WgpuBackend {
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<(), BackendError> {
-        self.device("read")?.read_block(block, offset, bytes)
+        let device = self.device("read")?;
+        device.run(|| device.read_block(block, offset, bytes))
     }
 
     fn compile(&self, source: &KernelSource) -> Result<WgpuKernel, BackendError> {
-        self.device("compile")?.compile(source)
+        let device = self.device("compile")?;
+        device.run(|| device.compile(source))
     }
 
     unsafe fn destroy_kernel(&self, kernel: WgpuKernel) -> Result<(), BackendError> {
-        drop(kernel);
+        self.device("destroy kernel")?.run(|| drop(kernel));
         Ok(())
     }
 
@@ -267,7 +286,8 @@ impl Backend for WgpuBackend {
     }
 
     fn trim(&self) -> Result<u64, BackendError> {
-        Ok(self.device("trim")?.trim())
+        let device = self.device("trim")?;
+        Ok(device.run(|| device.trim()))
     }
 
     unsafe fn shutdown(&self) -> Result<(), BackendError> {

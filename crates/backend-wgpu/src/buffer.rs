@@ -69,7 +69,8 @@ impl Device {
     /// Scratch of at least `bytes`. Its contents are anything.
     pub(crate) fn scratch(&self, bytes: u64) -> Result<Arc<Storage>, BackendError> {
         if bytes > self.limits.max_buffer {
-            let message = format!("{bytes} bytes of scratch, the largest buffer has {}", self.limits.max_buffer);
+            let message =
+                format!("{bytes} bytes of scratch, the largest buffer has {}", self.limits.max_buffer);
             return Err(unsupported("scratch", message));
         }
         let class = bytes.next_power_of_two().clamp(ScratchPool::SMALLEST, self.limits.max_buffer);

@@ -22,6 +22,8 @@ pub(crate) struct ByteKernels {
 const WORKGROUP: u64 = 64;
 /// Bytes that one dispatch of them works on at most: far inside 32 bits, and in every device's binding size.
 const CHUNK: u64 = 32 << 20;
+/// A fill of no more bytes is cheaper as an upload.
+const SMALL_FILL: u64 = 16 << 10;
 
 impl Device {
     fn byte_kernels(&self) -> Result<Arc<ByteKernels>, BackendError> {
@@ -158,6 +160,10 @@ impl Encoder<'_> {
             self.fill_odd(&target.part(0, head), &[0])?;
             self.clear_words(&target.storage, target.offset + head, body);
             return self.fill_odd(&target.part(head + body, tail), &[0]);
+        }
+        if target.bytes <= SMALL_FILL {
+            let bytes: Vec<u8> = pattern.iter().copied().cycle().take(target.bytes as usize).collect();
+            return self.write(&bytes, target);
         }
         self.fill_odd(target, pattern)
     }

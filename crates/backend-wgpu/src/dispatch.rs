@@ -37,18 +37,21 @@ impl Dispatch {
     pub(crate) fn check(&self, limits: &Limits, label: &str) -> Result<(), BackendError> {
         if let Some(groups) = self.groups.iter().find(|groups| **groups > limits.max_groups) {
             let most = limits.max_groups;
-            let message = format!("kernel `{label}` wants {groups} workgroups in a direction, the most is {most}");
+            let message =
+                format!("kernel `{label}` wants {groups} workgroups in a direction, the most is {most}");
             return Err(unsupported("dispatch", message));
         }
         let passed = self.parameters.len();
         match self.kernel.parameters {
             None if passed > 0 => {
-                let message = format!("kernel `{label}` takes no parameters, the dispatch passed {passed} bytes");
+                let message =
+                    format!("kernel `{label}` takes no parameters, the dispatch passed {passed} bytes");
                 Err(driver("dispatch", message))
             }
             Some(smallest) if (passed as u64).next_multiple_of(WORD) < smallest => {
-                let message =
-                    format!("kernel `{label}` wants {smallest} bytes of parameters, the dispatch passed {passed}");
+                let message = format!(
+                    "kernel `{label}` wants {smallest} bytes of parameters, the dispatch passed {passed}"
+                );
                 Err(driver("dispatch", message))
             }
             _ => Ok(()),
@@ -64,7 +67,8 @@ impl Dispatch {
         // wgpu tracks how a buffer is used as a whole: one dispatch cannot read it here and write it there.
         let mixed = layout.read_only
             && self.bindings.iter().zip(&self.kernel.bindings).any(|((other, _), of)| {
-                !of.read_only && other.as_ref().is_some_and(|other| Arc::ptr_eq(&other.storage, &range.storage))
+                !of.read_only
+                    && other.as_ref().is_some_and(|other| Arc::ptr_eq(&other.storage, &range.storage))
             });
         range.bytes < layout.smallest
             || !range.offset.is_multiple_of(limits.binding_alignment)

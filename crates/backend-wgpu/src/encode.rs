@@ -52,8 +52,7 @@ pub(crate) struct Encoded {
 impl<'a> Encoder<'a> {
     /// Everything from here to `finish` is inside one [`Device::checked`], or is checked by itself.
     pub(crate) fn new(device: &'a Device, label: &str) -> Self {
-        let commands =
-            device.device.create_command_encoder(&CommandEncoderDescriptor { label: Some(label) });
+        let commands = device.device.create_command_encoder(&CommandEncoderDescriptor { label: Some(label) });
         Encoder { device, pass: None, commands, uploads: Uploads::default(), kept: Vec::new() }
     }
 

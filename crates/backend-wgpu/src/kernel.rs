@@ -68,11 +68,8 @@ impl Device {
             let message = format!("kernel `{}` has no WGSL; it has {forms}", source.label());
             return Err(unsupported("compile", message));
         };
-        let key = KernelKey {
-            text: text.clone(),
-            entry: form.entry.clone(),
-            accesses: source.bindings().to_vec(),
-        };
+        let key =
+            KernelKey { text: text.clone(), entry: form.entry.clone(), accesses: source.bindings().to_vec() };
         if let Some(kernel) = self.kernels.lock().get(&key) {
             return Ok(kernel);
         }
@@ -101,9 +98,10 @@ impl Device {
                 label: Some(label),
                 source: ShaderSource::Wgsl(text.into()),
             });
-            let layout = self
-                .device
-                .create_bind_group_layout(&BindGroupLayoutDescriptor { label: Some(label), entries: &entries });
+            let layout = self.device.create_bind_group_layout(&BindGroupLayoutDescriptor {
+                label: Some(label),
+                entries: &entries,
+            });
             let pipeline_layout = self.device.create_pipeline_layout(&PipelineLayoutDescriptor {
                 label: Some(label),
                 bind_group_layouts: &[Some(&layout)],
@@ -121,7 +119,9 @@ impl Device {
         });
         let (layout, pipeline) = made.map_err(|error| match error.kind {
             // Found out about the text, not about the device.
-            BackendErrorKind::Driver => BackendError { source: error.source, ..refused(label, &error.message) },
+            BackendErrorKind::Driver => {
+                BackendError { source: error.source, ..refused(label, &error.message) }
+            }
             _ => error,
         })?;
         Ok(Compiled { id: self.next_id(), pipeline, layout, bindings, parameters })

@@ -75,6 +75,7 @@ mod sequence;
 mod staging;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod timeline;
 mod transfer;
 

@@ -27,7 +27,7 @@ impl Scope<WgpuBackend> for WgpuScope {
     }
 
     unsafe fn recycle(&mut self, sequence: WgpuSequence) {
-        drop(sequence);
+        self.device.run(|| drop(sequence));
     }
 
     unsafe fn reset(&mut self) -> Result<(), BackendError> {

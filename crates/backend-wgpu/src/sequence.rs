@@ -60,7 +60,9 @@ impl WgpuSequence {
                 WgpuOperation::Read { source: range_of(source), into: (*into).clone() }
             }
             Operation::Copy { source, target } => {
-                let (Some(source), Some(target)) = (range_of(source), range_of(target)) else { return Ok(()) };
+                let (Some(source), Some(target)) = (range_of(source), range_of(target)) else {
+                    return Ok(());
+                };
                 WgpuOperation::Copy { source, target }
             }
             Operation::Fill { target, pattern } => {
@@ -208,17 +210,19 @@ impl Sequence<WgpuBackend> for WgpuSequence {
 
     unsafe fn submit(&mut self, submission: &Submission<'_>) -> Result<(), BackendError> {
         assert_eq!(submission.point.queue, QueueId(0), "there is one queue");
-        self.send(submission)
+        let device = self.device.clone();
+        device.run(|| self.send(submission))
     }
 
     fn collect(&mut self) -> Result<(), BackendError> {
         self.device.timeline.check("collect")?;
-        std::mem::take(&mut self.reads).deliver(&self.device)
+        let (device, reads) = (&*self.device, std::mem::take(&mut self.reads));
+        device.run(|| reads.deliver(device))
     }
 
     unsafe fn reset(&mut self) -> Result<(), BackendError> {
-        self.operations.clear();
-        self.reads = Reads::default();
+        let (operations, reads) = (std::mem::take(&mut self.operations), std::mem::take(&mut self.reads));
+        self.device.run(|| drop((operations, reads)));
         Ok(())
     }
 }

@@ -268,12 +268,8 @@ impl Device {
             Way::Up => ("tenure upload", BufferUsages::MAP_WRITE | BufferUsages::COPY_SRC),
             Way::Back => ("tenure read-back", BufferUsages::MAP_READ | BufferUsages::COPY_DST),
         };
-        let descriptor = BufferDescriptor {
-            label: Some(label),
-            size: class,
-            usage,
-            mapped_at_creation: way == Way::Up,
-        };
+        let descriptor =
+            BufferDescriptor { label: Some(label), size: class, usage, mapped_at_creation: way == Way::Up };
         self.checked("allocate staging", || self.device.create_buffer(&descriptor))
     }
 }

@@ -136,6 +136,25 @@ fn bytes_of_any_place_to_any_place() {
 }
 
 #[test]
+fn fills_of_any_size_at_any_byte() {
+    let Some(manager) = open(WgpuOptions::default()) else { return };
+    let scope = manager.scope("s").expect("a scope");
+    const LEN: usize = 100_003;
+    let tensor: Tensor<[u8; 3]> = manager.tensor(LEN as u64).expect("room");
+    for (from, to, value) in
+        [(0, LEN, [1, 2, 3]), (1, LEN - 2, [0; 3]), (3, 40_000, [7; 3]), (5, 9, [4, 5, 6])]
+    {
+        let mut expected: Vec<[u8; 3]> = (0..LEN).map(|at| [at as u8, 1, 2]).collect();
+        tensor.write(&expected).expect("written");
+        let view = tensor.view(from as u64..to as u64).expect("inside");
+        scope.evaluate([op::fill(view, value)]).expect("submitted").wait().expect("done");
+        expected[from..to].fill(value);
+        assert!(tensor.read().expect("read") == expected, "{value:?} from {from} to {to}");
+    }
+    scope.finish_blocking().expect("it finishes");
+}
+
+#[test]
 fn more_than_the_pool_goes_up_and_back() {
     let options = WgpuOptions::builder().staging_bytes(1 << 20).build();
     let Some(manager) = open(options) else { return };

@@ -106,7 +106,9 @@ impl Timeline {
             let thread = std::thread::Builder::new()
                 .name("tenure-wgpu-reclaimer".to_owned())
                 .spawn(move || timeline.reclaim(&device))
-                .map_err(|error| driver("submit", format!("no reclaimer thread: {error}")).with_source(error))?;
+                .map_err(|error| {
+                    driver("submit", format!("no reclaimer thread: {error}")).with_source(error)
+                })?;
             state.reclaimer = Some(thread);
         }
         Ok(())
@@ -276,10 +278,7 @@ impl Timeline {
 }
 
 /// Polls. wgpu panics there when the driver reports a loss: then the text of that.
-pub(crate) fn polled(
-    device: &wgpu::Device,
-    poll: PollType,
-) -> Result<Result<PollStatus, PollError>, String> {
+pub(crate) fn polled(device: &wgpu::Device, poll: PollType) -> Result<Result<PollStatus, PollError>, String> {
     catch_unwind(AssertUnwindSafe(|| device.poll(poll))).map_err(|panic| panic_text(&*panic))
 }
 

@@ -24,7 +24,12 @@ pub fn suite(name: &str) -> Option<Suite> {
         ),
         #[cfg(feature = "wgpu")]
         "wgpu" => {
-            Some(Suite::new(name, tenure_backend_wgpu::WgpuBackend::new).expectations(wgpu_expectations()))
+            use tenure_backend_wgpu::{WgpuBackend, WgpuOptions, wgpu};
+            // One instance for all managers of a run: so drivers are loaded once.
+            let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+            let options = WgpuOptions::builder().instance(instance).build();
+            let open = move || WgpuBackend::with_options(options.clone());
+            Some(Suite::new(name, open).expectations(wgpu_expectations()))
         }
         _ => None,
     }
