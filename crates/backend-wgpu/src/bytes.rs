@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use tenure_core::operation::MAX_PATTERN_BYTES;
 use tenure_core::{Access, BackendError};
 
 use crate::device::{Device, WORD};
@@ -31,10 +32,10 @@ impl Device {
             return Ok(kernels.clone());
         }
         let copy = include_str!("copy_bytes.wgsl");
-        let fill = include_str!("fill_bytes.wgsl");
+        let fill = include_str!("fill_words.wgsl");
         let kernels = Arc::new(ByteKernels {
             copy: self.compile_text("copy bytes", copy, "copy_bytes", &[Access::Read, Access::ReadWrite])?,
-            fill: self.compile_text("fill bytes", fill, "fill_bytes", &[Access::ReadWrite])?,
+            fill: self.compile_text("fill words", fill, "fill_words", &[Access::ReadWrite])?,
         });
         Ok(self.byte_kernels.lock().get_or_insert(kernels).clone())
     }
@@ -155,28 +156,40 @@ impl Encoder<'_> {
 
     /// Repeats the pattern.
     pub(crate) fn fill(&mut self, target: &Range, pattern: &[u8]) -> Result<(), BackendError> {
-        if pattern.iter().all(|byte| *byte == 0) {
-            let [head, body, tail] = split(target.offset, target.bytes);
-            self.fill_odd(&target.part(0, head), &[0])?;
-            self.clear_words(&target.storage, target.offset + head, body);
-            return self.fill_odd(&target.part(head + body, tail), &[0]);
-        }
         if target.bytes <= SMALL_FILL {
-            let bytes: Vec<u8> = pattern.iter().copied().cycle().take(target.bytes as usize).collect();
-            return self.write(&bytes, target);
+            return self.write(&repeated(pattern, 0, target.bytes), target);
         }
-        self.fill_odd(target, pattern)
+        let [head, body, tail] = split(target.offset, target.bytes);
+        self.write(&repeated(pattern, 0, head), &target.part(0, head))?;
+        let words = target.part(head, body);
+        if pattern.iter().all(|byte| *byte == 0) {
+            self.clear_words(&words.storage, words.offset, body);
+        } else {
+            // As many patterns as end with a whole word.
+            let period = pattern.len() as u64;
+            let whole = if period.is_multiple_of(4) {
+                period
+            } else if period.is_multiple_of(2) {
+                2 * period
+            } else {
+                4 * period
+            };
+            self.fill_words(&words, &repeated(pattern, head, whole))?;
+        }
+        self.write(&repeated(pattern, head + body, tail), &target.part(head + body, tail))
     }
 
-    fn fill_odd(&mut self, target: &Range, pattern: &[u8]) -> Result<(), BackendError> {
-        let period = pattern.len() as u64;
+    /// Repeats a pattern of whole words over whole words.
+    fn fill_words(&mut self, target: &Range, pattern: &[u8]) -> Result<(), BackendError> {
+        let period = pattern.len() as u64 / WORD;
         let mut done = 0;
         while done < target.bytes {
-            let bytes = (target.bytes - done).min(self.device.chunk());
+            let bytes = (target.bytes - done).min(self.device.chunk() / WORD * WORD);
             let (to, to_byte) = self.device.bindable(&target.part(done, bytes));
-            let mut parameters = words(&[to_byte, bytes, done % period, period]);
+            let skipped = done / WORD % period;
+            let mut parameters = words(&[to_byte / WORD, bytes / WORD, skipped, period]);
             parameters.extend_from_slice(pattern);
-            parameters.resize(16 + tenure_core::operation::MAX_PATTERN_BYTES, 0);
+            parameters.resize(16 + 4 * MAX_PATTERN_BYTES, 0);
             let parameters = self.parameters(&parameters)?;
             let kernels = self.device.byte_kernels()?;
             self.dispatch_bound(&kernels.fill, &[to, parameters], self.device.groups(bytes))?;
@@ -184,6 +197,12 @@ impl Encoder<'_> {
         }
         Ok(())
     }
+}
+
+/// Bytes `from..from + count` of the pattern's endless repetition.
+fn repeated(pattern: &[u8], from: u64, count: u64) -> Vec<u8> {
+    let skipped = (from % pattern.len() as u64) as usize;
+    pattern.iter().copied().cycle().skip(skipped).take(count as usize).collect()
 }
 
 /// Small numbers as the kernels take them.
