@@ -23,6 +23,8 @@ pub(crate) struct ByteKernels {
 const WORKGROUP: u64 = 64;
 /// Bytes that one dispatch of them works on at most: far inside 32 bits, and in every device's binding size.
 const CHUNK: u64 = 32 << 20;
+/// Words that each invocation fills at least.
+const FILL_WORDS: u64 = 16;
 /// A fill of no more bytes is cheaper as an upload.
 const SMALL_FILL: u64 = 16 << 10;
 
@@ -192,7 +194,7 @@ impl Encoder<'_> {
             parameters.resize(16 + 4 * MAX_PATTERN_BYTES, 0);
             let parameters = self.parameters(&parameters)?;
             let kernels = self.device.byte_kernels()?;
-            self.dispatch_bound(&kernels.fill, &[to, parameters], self.device.groups(bytes))?;
+            self.dispatch_bound(&kernels.fill, &[to, parameters], self.device.groups(bytes / FILL_WORDS))?;
             done += bytes;
         }
         Ok(())

@@ -15,7 +15,15 @@ struct Parameters {
 
 @compute @workgroup_size(64)
 fn fill_words(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    for (var at = id.x; at < parameters.count; at += groups.x * 64u) {
-        output[parameters.first + at] = parameters.pattern[(parameters.skipped + at) % parameters.period];
+    let stride = groups.x * 64u;
+    // Kept inside the pattern by subtraction: a division a word would take most of the time.
+    let step = stride % parameters.period;
+    var place = (parameters.skipped + id.x) % parameters.period;
+    for (var at = id.x; at < parameters.count; at += stride) {
+        output[parameters.first + at] = parameters.pattern[place];
+        place += step;
+        if place >= parameters.period {
+            place -= parameters.period;
+        }
     }
 }

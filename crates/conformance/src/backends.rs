@@ -26,7 +26,9 @@ pub fn suite(name: &str) -> Option<Suite> {
         "wgpu" => {
             use tenure_backend_wgpu::{WgpuBackend, WgpuOptions, wgpu};
             // One instance for all managers of a run: so drivers are loaded once.
-            let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+            let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+            descriptor.flags = wgpu::InstanceFlags::empty();
+            let instance = wgpu::Instance::new(descriptor);
             let options = WgpuOptions::builder().instance(instance).build();
             let open = move || WgpuBackend::with_options(options.clone());
             Some(Suite::new(name, open).expectations(wgpu_expectations()))
