@@ -183,6 +183,7 @@ fn an_engines_device_outlives_us_and_its_loss_is_ours() {
         let manager = embed();
         let tensor = manager.tensor_from("row", &[1_u32; 64]).expect("room");
         assert_eq!(tensor.read().expect("read"), [1; 64]);
+        drop(tensor);
         assert!(manager.close().expect("it closes").is_clean());
     }
     let manager = embed();
