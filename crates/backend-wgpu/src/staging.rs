@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tenure_core::BackendError;
@@ -14,6 +14,7 @@ use wgpu::{BufferDescriptor, BufferUsages, MapMode};
 
 use crate::device::Device;
 use crate::error::driver;
+use crate::timeline::Timeline;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -217,16 +218,21 @@ impl ReadBacks {
         Ok((piece, slot))
     }
 
-    /// They were submitted: they are mapped before the submission counts as complete, since wgpu calls what waits
-    /// for a mapping in the same poll that finds the submission done.
-    pub(crate) fn submitted(&self) {
+    /// They were submitted: asks for them to be mapped. The submission counts as complete when they are, which the
+    /// counter says: wgpu calls back on whatever thread polls or submits, so the poll that waits for the submission may
+    /// return before.
+    pub(crate) fn submitted(&self, timeline: &Arc<Timeline>) -> Arc<AtomicUsize> {
+        let outstanding = Arc::new(AtomicUsize::new(self.buffers.len()));
         for (buffer, state) in &self.buffers {
-            let state = state.clone();
+            let (state, timeline, left) = (state.clone(), timeline.clone(), outstanding.clone());
             buffer.map_async(MapMode::Read, .., move |mapped| {
                 // Release: pairs with the load in `read`.
                 state.store(if mapped.is_ok() { MAPPED } else { FAILED }, Ordering::Release);
+                left.fetch_sub(1, Ordering::Release);
+                timeline.mapped();
             });
         }
+        outstanding
     }
 
     /// Copies a piece out. Its submission has completed.

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,8 @@ struct Pending {
     index: SubmissionIndex,
     /// The timeline's value that completes with it; `None` for a transfer.
     value: Option<u64>,
+    /// Mappings that were asked for with it and are not made yet.
+    mappings: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -115,7 +118,12 @@ impl Timeline {
     }
 
     /// Takes a submission into the books. Everything that has to happen when it completes was asked for before.
-    pub(crate) fn submitted(&self, index: SubmissionIndex, value: Option<u64>) -> Ticket {
+    pub(crate) fn submitted(
+        &self,
+        index: SubmissionIndex,
+        value: Option<u64>,
+        mappings: Arc<AtomicUsize>,
+    ) -> Ticket {
         let mut state = self.state.lock();
         state.submitted += 1;
         let ticket = Ticket(state.submitted);
@@ -123,11 +131,18 @@ impl Timeline {
             // Loss ends all points (L23).
             state.finished = state.submitted;
         } else {
-            state.pending.push_back(Pending { index, value });
+            state.pending.push_back(Pending { index, value, mappings });
         }
         drop(state);
         self.arrived.notify_one();
         ticket
+    }
+
+    /// A mapping was made, or failed.
+    pub(crate) fn mapped(&self) {
+        // The lock keeps it from falling between the reclaimer's look and its wait.
+        drop(self.state.lock());
+        self.arrived.notify_one();
     }
 
     /// The last submission so far.
@@ -267,6 +282,10 @@ impl Timeline {
     fn finish_oldest(&self) {
         let mut state = self.state.lock();
         // Nothing is pending any more if the poll has told of a loss.
+        while state.pending.front().is_some_and(|oldest| oldest.mappings.load(Ordering::Acquire) > 0) {
+            // Another thread is about to call back.
+            self.arrived.wait(&mut state);
+        }
         let Some(pending) = state.pending.pop_front() else { return };
         state.finished += 1;
         if let Some(value) = pending.value {

@@ -2,6 +2,8 @@
 //!
 //! Not here: staging itself (`staging.rs`), and the timeline (`timeline.rs`).
 
+use std::sync::Arc;
+
 use tenure_core::BackendError;
 
 use crate::buffer::WgpuBlock;
@@ -35,15 +37,13 @@ impl Device {
         })?;
         // Mappings are asked for before the reclaimer hears of the submission: so they are made when it completes.
         // A device that is lost meanwhile refuses them, and the callbacks say so.
-        let asked = self.checked("map", || {
+        let mut mappings = Arc::default();
+        // It was submitted, so an error of a mapping comes when it is read.
+        let _ = self.checked("map", || {
             uploads.submitted(self);
-            reads.submitted();
+            mappings = reads.submitted(&self.timeline);
         });
-        let ticket = self.timeline.submitted(index, value);
-        match asked {
-            // It was submitted, so its own error comes when it is collected.
-            Ok(()) | Err(_) => Ok(ticket),
-        }
+        Ok(self.timeline.submitted(index, value, mappings))
     }
 
     /// Queues a copy from the host. Every later use of the block, by whoever, comes after it in the one queue that
