@@ -224,9 +224,11 @@ fn events_of_a_cancelled_scope(bed: &Bed) {
         let sequence = scope.named("fill").unwrap();
         sequence.record(op::fill(&tensor, 1)).unwrap();
         probe.hold();
-        sequence.evaluate().unwrap();
+        let execution = sequence.evaluate().unwrap();
         scope.cancel();
         probe.release_all();
+        // Else the timeline's thread and the finish race for who comes first.
+        execution.wait().unwrap();
         scope.finish_blocking().unwrap();
     };
     assert_events(
@@ -236,8 +238,8 @@ fn events_of_a_cancelled_scope(bed: &Bed) {
         [job] acquire `a` 256 bytes
         [job] submit `fill` #1
         [job] cancelled
-        [job] finishing
         [job] complete `fill` #1 ok
+        [job] finishing
         [job] retire `a` 256 bytes
         [job] reclaim `a` 256 bytes
         [job] finished Cancelled",
