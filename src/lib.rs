@@ -29,8 +29,8 @@
 //! # }
 //! ```
 //!
-//! Backends are chosen by cargo feature; this version has `host` (the default, which needs no driver) and `vulkan`,
-//! whose driver is looked for when it is opened.
+//! Backends are chosen by cargo feature; this version has `host` (the default, which needs no driver), `vulkan` and
+//! `wgpu`, whose drivers are looked for when they are opened.
 
 pub use tenure_core::*;
 
@@ -39,6 +39,8 @@ pub use tenure_backend_host as host;
 
 #[cfg(feature = "vulkan")]
 pub use tenure_backend_vulkan as vulkan;
+#[cfg(feature = "wgpu")]
+pub use tenure_backend_wgpu as wgpu;
 
 /// Names that [`open`] takes in this build.
 pub const BACKENDS: &[&str] = &[
@@ -46,6 +48,8 @@ pub const BACKENDS: &[&str] = &[
     "host",
     #[cfg(feature = "vulkan")]
     "vulkan",
+    #[cfg(feature = "wgpu")]
+    "wgpu",
 ];
 
 /// Opens a manager on a backend by name, with default options.
@@ -67,6 +71,8 @@ pub fn open_with_options(backend: &str, options: ManagerOptions) -> Result<Manag
         "host" => Manager::open_with(host::HostBackend::new(), options),
         #[cfg(feature = "vulkan")]
         "vulkan" => Manager::open_with(vulkan::VulkanBackend::new()?, options),
+        #[cfg(feature = "wgpu")]
+        "wgpu" => Manager::open_with(wgpu::WgpuBackend::new().map_err(Error::Backend)?, options),
         _ => Err(Error::Backend(BackendError::new(
             BackendErrorKind::Unavailable,
             "open",

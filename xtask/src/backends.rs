@@ -67,6 +67,14 @@ pub const BACKENDS: &[Backend] = &[
         needs: VULKAN_NEEDS,
         fix: VULKAN_FIX,
     },
+    Backend {
+        name: "wgpu",
+        feature: "wgpu",
+        environment: &[],
+        nature: Nature::Device,
+        needs: "a device with a driver for Vulkan, Metal or Direct3D 12; one in software will do",
+        fix: VULKAN_FIX,
+    },
 ];
 
 const VULKAN_NEEDS: &str = "a Vulkan 1.2 driver, and its validation layer for the layer's checks";
@@ -74,7 +82,6 @@ const VULKAN_FIX: &str = crate::test::VULKAN_PACKAGES;
 
 /// Named here so that `doctor` and error messages can say plainly that they are not there yet.
 pub const PLANNED: &[Planned] = &[
-    Planned { name: "wgpu", what: "any device that wgpu reaches" },
     Planned { name: "cuda", what: "NVIDIA devices" },
     Planned { name: "softcuda", what: "a CUDA driver in software, for machines without such a device" },
 ];

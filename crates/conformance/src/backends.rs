@@ -14,6 +14,8 @@ pub const NAMES: &[&str] = &[
     "vulkan",
     #[cfg(feature = "vulkan")]
     "vulkan-staged",
+    #[cfg(feature = "wgpu")]
+    "wgpu",
 ];
 
 /// The suite of a backend; `None` if this build has none of that name.
@@ -28,12 +30,41 @@ pub fn suite(name: &str) -> Option<Suite> {
         "vulkan" => Some(vulkan::suite(name, false)),
         #[cfg(feature = "vulkan")]
         "vulkan-staged" => Some(vulkan::suite(name, true)),
+        #[cfg(feature = "wgpu")]
+        "wgpu" => {
+            use tenure_backend_wgpu::{WgpuBackend, WgpuOptions, wgpu};
+            // One instance for all managers of a run: so drivers are loaded once.
+            let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+            descriptor.flags = wgpu::InstanceFlags::empty();
+            let instance = wgpu::Instance::new(descriptor);
+            let options = WgpuOptions::builder().instance(instance).build();
+            let open = move || WgpuBackend::with_options(options.clone());
+            Some(Suite::new(name, open).expectations(wgpu_expectations()))
+        }
         _ => None,
     }
 }
 
 #[cfg(feature = "vulkan")]
 mod vulkan;
+/// What is expected of the wgpu backend. Topics of which every case runs are required. In the others what needs host
+/// closures that fail, a second queue, blocks in ranges or recordings that repeat is skipped by its requirement: wgpu has
+/// none of these for good.
+pub fn wgpu_expectations() -> Expectations {
+    let topics = [
+        "ownership/*",
+        "scopes/*",
+        "stack/*",
+        "kompute/*",
+        "faults/*",
+        "loss/*",
+        // By name, so that nobody's kernels can stop compiling unnoticed.
+        "field/c23_*",
+        "input/*bindings*",
+        "input/a_binding_at_any_element",
+    ];
+    topics.into_iter().fold(Expectations::new(), Expectations::require)
+}
 
 /// What is expected of the host backend: it runs host closures on two or more queues and has every
 /// capability: nothing may be skipped.

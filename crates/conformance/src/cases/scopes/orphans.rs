@@ -27,7 +27,11 @@ fn the_last_manager_goes_inside_a_hook(bed: &Bed) {
     let scope = manager.scope("s").unwrap();
     let order = Order::default();
     scope.register(order.once("below")).unwrap();
-    scope.register(hook::once("drops", move |_| Ok(drop(manager)))).unwrap();
+    let drops = hook::once("drops", move |_| {
+        drop(manager);
+        Ok(())
+    });
+    scope.register(drops).unwrap();
     work(&scope);
     assert_eq!(scope.finish_blocking().unwrap().outcome, Outcome::Completed);
     assert_eq!(order.seen(), ["below"]);

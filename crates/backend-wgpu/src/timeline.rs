@@ -1,0 +1,369 @@
+//! The timeline of the one queue, and the reclaimer: the thread that polls wgpu, so that completions are noticed,
+//! buffers mapped and memory given back whether or not anybody else polls.
+//!
+//! The reclaimer waits for the oldest submission that it knows, one after the other, and sleeps when there is none.
+//! While it waits in a poll, wgpu keeps a lock for reading that destroying a buffer or presenting a frame takes for
+//! writing. So on a device that an engine shares with us a poll lasts [`SHARED_SLICE`] at most; on our own device
+//! nobody takes that lock for writing, since blocks are dropped and never destroyed explicitly.
+//!
+//! Not here: submitting (`sequence.rs`, `transfer.rs`). No call into wgpu is made under the lock of this file.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use tenure_core::BackendError;
+use tenure_core::backend::{TimelinePoint, WaitStatus};
+use wgpu::{PollError, PollStatus, PollType, SubmissionIndex};
+
+use crate::error::{driver, lost, panic_text};
+
+/// How long one poll of a device that is not ours may hold wgpu's lock.
+const SHARED_SLICE: Duration = Duration::from_millis(1);
+
+/// Everything that moves: what was submitted, what has completed, who is told.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    state: Mutex<State>,
+    /// Something was submitted, or the end has come. The reclaimer waits here.
+    arrived: Condvar,
+    /// Something completed, the device is lost, or a wait is to end.
+    changed: Condvar,
+    slice: Option<Duration>,
+}
+
+/// Who made the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ownership {
+    /// This backend: it destroys the device.
+    Own,
+    /// An engine: it shares the device with us and outlives us, or not.
+    Shared,
+}
+
+/// A submission to wait for: that of a sequence, or a transfer of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket(u64);
+
+#[derive(Debug)]
+struct Pending {
+    index: SubmissionIndex,
+    /// The timeline's value that completes with it; `None` for a transfer.
+    value: Option<u64>,
+    /// Mappings that were asked for with it and are not made yet.
+    mappings: Arc<AtomicUsize>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pending: VecDeque<Pending>,
+    /// Submissions so far, transfers included, and how many of them have completed.
+    submitted: u64,
+    finished: u64,
+    /// The timeline's value.
+    completed: u64,
+    /// The first cause of the loss.
+    lost: Option<Arc<str>>,
+    /// Threads blocked in `wait_any`.
+    blocked: usize,
+    interrupts: u64,
+    /// An interrupt that found nobody blocked: the next wait returns at once.
+    latched: bool,
+    life: Life,
+    reclaimer: Option<JoinHandle<()>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Life {
+    #[default]
+    Running,
+    /// What was submitted is waited for, and then the reclaimer ends.
+    Stopping,
+}
+
+impl Timeline {
+    pub(crate) fn new(ownership: Ownership) -> Arc<Self> {
+        let slice = match ownership {
+            Ownership::Own => None,
+            Ownership::Shared => Some(SHARED_SLICE),
+        };
+        Arc::new(Timeline {
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            changed: Condvar::new(),
+            slice,
+        })
+    }
+
+    /// Makes the reclaimer on first need. Called before anything is submitted: then a failure submits nothing.
+    pub(crate) fn start(self: &Arc<Self>, device: &wgpu::Device) -> Result<(), BackendError> {
+        let mut state = self.state.lock();
+        state.check("submit")?;
+        assert_eq!(state.life, Life::Running, "a submission after shutdown");
+        if state.reclaimer.is_none() {
+            let (timeline, device) = (self.clone(), device.clone());
+            let thread = std::thread::Builder::new()
+                .name("tenure-wgpu-reclaimer".to_owned())
+                .spawn(move || timeline.reclaim(&device))
+                .map_err(|error| {
+                    driver("submit", format!("no reclaimer thread: {error}")).with_source(error)
+                })?;
+            state.reclaimer = Some(thread);
+        }
+        Ok(())
+    }
+
+    /// Takes a submission into the books. Everything that has to happen when it completes was asked for before.
+    pub(crate) fn submitted(
+        &self,
+        index: SubmissionIndex,
+        value: Option<u64>,
+        mappings: Arc<AtomicUsize>,
+    ) -> Ticket {
+        let mut state = self.state.lock();
+        state.submitted += 1;
+        let ticket = Ticket(state.submitted);
+        if state.lost.is_some() {
+            // Loss ends all points (L23).
+            state.finished = state.submitted;
+        } else {
+            state.pending.push_back(Pending { index, value, mappings });
+        }
+        drop(state);
+        self.arrived.notify_one();
+        ticket
+    }
+
+    /// A mapping was made, or failed.
+    pub(crate) fn mapped(&self) {
+        // The lock keeps it from falling between the reclaimer's look and its wait.
+        drop(self.state.lock());
+        self.arrived.notify_one();
+    }
+
+    /// The last submission so far.
+    pub(crate) fn last(&self) -> Ticket {
+        Ticket(self.state.lock().submitted)
+    }
+
+    /// Blocks until a submission has completed.
+    pub(crate) fn wait(&self, ticket: Ticket, operation: &'static str) -> Result<(), BackendError> {
+        let mut state = self.state.lock();
+        loop {
+            state.check(operation)?;
+            if state.finished >= ticket.0 {
+                return Ok(());
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+
+    pub(crate) fn check(&self, operation: &'static str) -> Result<(), BackendError> {
+        self.state.lock().check(operation)
+    }
+
+    pub(crate) fn completed(&self) -> Result<u64, BackendError> {
+        let state = self.state.lock();
+        state.check("completed")?;
+        Ok(state.completed)
+    }
+
+    /// The device is lost, for ever. Only the first cause counts, and what is told while stopping is our own doing.
+    pub(crate) fn lose(&self, cause: &str) {
+        let mut state = self.state.lock();
+        if state.lost.is_some() {
+            return;
+        }
+        state.lost = Some(cause.into());
+        state.pending.clear();
+        state.finished = state.submitted;
+        drop(state);
+        self.arrived.notify_all();
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn wait_any(
+        &self,
+        targets: &[TimelinePoint],
+        timeout: Option<Duration>,
+    ) -> Result<WaitStatus, BackendError> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut state = self.state.lock();
+        state.check("wait_any")?;
+        if std::mem::take(&mut state.latched) {
+            return Ok(WaitStatus::Woken);
+        }
+        let interrupts = state.interrupts;
+        state.blocked += 1;
+        let mut in_time = true;
+        // What happened counts before the time: an interrupt that came with the last moment is not lost.
+        let status = loop {
+            if let Err(lost) = state.check("wait_any") {
+                break Err(lost);
+            }
+            let reached = targets.iter().any(|target| state.completed >= target.value);
+            if reached || state.interrupts != interrupts {
+                break Ok(WaitStatus::Woken);
+            }
+            if !in_time {
+                break Ok(WaitStatus::TimedOut);
+            }
+            match deadline {
+                None => self.changed.wait(&mut state),
+                Some(at) => in_time = !self.changed.wait_until(&mut state, at).timed_out(),
+            }
+        };
+        state.blocked -= 1;
+        status
+    }
+
+    pub(crate) fn interrupt(&self) {
+        let mut state = self.state.lock();
+        if state.blocked > 0 {
+            state.interrupts += 1;
+        } else {
+            state.latched = true;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits for what was submitted and ends the reclaimer; twice is nothing.
+    pub(crate) fn stop(&self) {
+        let reclaimer = {
+            let mut state = self.state.lock();
+            state.life = Life::Stopping;
+            state.reclaimer.take()
+        };
+        self.arrived.notify_all();
+        let Some(reclaimer) = reclaimer else { return };
+        // A callback of an engine's, which a poll of ours has called, may hold the last owner of the backend: the
+        // reclaimer cannot wait for itself and ends after this poll.
+        if reclaimer.thread().id() != std::thread::current().id() {
+            // It ends without a panic: polls are caught.
+            let _ = reclaimer.join();
+        }
+    }
+
+    /// The reclaimer's life.
+    fn reclaim(&self, device: &wgpu::Device) {
+        while let Some(index) = self.oldest() {
+            let poll = PollType::Wait { submission_index: Some(index), timeout: self.slice };
+            match polled(device, poll) {
+                Ok(Ok(_)) => self.finish_oldest(),
+                Ok(Err(PollError::Timeout)) => {}
+                Ok(Err(error @ PollError::WrongSubmissionIndex(..))) => {
+                    // The submission was refused and nobody was told: so does a device that was destroyed.
+                    self.lose(&format!("the device takes no submissions any more: {error}"));
+                }
+                Err(panic) => self.lose(&panic),
+            }
+        }
+    }
+
+    /// The oldest submission that has not completed; `None` at the end.
+    fn oldest(&self) -> Option<SubmissionIndex> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(pending) = state.pending.front() {
+                return Some(pending.index.clone());
+            }
+            if state.life == Life::Stopping {
+                return None;
+            }
+            self.arrived.wait(&mut state);
+        }
+    }
+
+    fn finish_oldest(&self) {
+        let mut state = self.state.lock();
+        // Nothing is pending any more if the poll has told of a loss.
+        while state.pending.front().is_some_and(|oldest| oldest.mappings.load(Ordering::Acquire) > 0) {
+            // Another thread is about to call back.
+            self.arrived.wait(&mut state);
+        }
+        let Some(pending) = state.pending.pop_front() else { return };
+        state.finished += 1;
+        if let Some(value) = pending.value {
+            state.completed = state.completed.max(value);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+/// Polls. wgpu panics there when the driver reports a loss: then the text of that.
+pub(crate) fn polled(device: &wgpu::Device, poll: PollType) -> Result<Result<PollStatus, PollError>, String> {
+    catch_unwind(AssertUnwindSafe(|| device.poll(poll))).map_err(|panic| panic_text(&*panic))
+}
+
+impl State {
+    fn check(&self, operation: &'static str) -> Result<(), BackendError> {
+        match &self.lost {
+            None => Ok(()),
+            Some(cause) => Err(lost(operation, cause)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::{BackendErrorKind, QueueId};
+
+    use super::*;
+
+    fn point(value: u64) -> TimelinePoint {
+        TimelinePoint { queue: QueueId(0), value }
+    }
+
+    #[test]
+    fn an_interrupt_that_finds_nobody_ends_the_next_wait_only() {
+        let timeline = Timeline::new(Ownership::Own);
+        timeline.interrupt();
+        timeline.interrupt();
+        assert_eq!(timeline.wait_any(&[], None).expect("not lost"), WaitStatus::Woken);
+        let status = timeline.wait_any(&[point(1)], Some(Duration::ZERO));
+        assert_eq!(status.expect("not lost"), WaitStatus::TimedOut);
+    }
+
+    #[test]
+    fn an_interrupt_ends_every_wait_that_is_blocked() {
+        let timeline = &Timeline::new(Ownership::Own);
+        std::thread::scope(|threads| {
+            let waits: Vec<_> = [None, Some(Duration::MAX)]
+                .into_iter()
+                .map(|timeout| threads.spawn(move || timeline.wait_any(&[point(1)], timeout)))
+                .collect();
+            while timeline.state.lock().blocked < 2 {
+                std::thread::yield_now();
+            }
+            timeline.interrupt();
+            for wait in waits {
+                assert_eq!(wait.join().expect("no panic").expect("not lost"), WaitStatus::Woken);
+            }
+        });
+    }
+
+    #[test]
+    fn a_loss_ends_every_wait_for_ever_with_its_first_cause() {
+        let timeline = &Timeline::new(Ownership::Own);
+        std::thread::scope(|threads| {
+            let wait = threads.spawn(move || timeline.wait_any(&[point(1)], None));
+            while timeline.state.lock().blocked < 1 {
+                std::thread::yield_now();
+            }
+            timeline.lose("the first");
+            timeline.lose("the second");
+            let error = wait.join().expect("no panic").expect_err("lost");
+            assert_eq!((error.kind, &*error.message), (BackendErrorKind::DeviceLost, "the first"));
+        });
+        let error = timeline.completed().expect_err("lost for ever");
+        assert_eq!((error.kind, &*error.message), (BackendErrorKind::DeviceLost, "the first"));
+        timeline.wait(timeline.last(), "read").expect_err("lost");
+        timeline.stop();
+    }
+}
