@@ -244,7 +244,7 @@ impl Dispatch {
         self
     }
 
-    /// Parameters, passed by value. A struct of one's own derives [`Pod`] of [`bytemuck`](crate::bytemuck).
+    /// Parameters, passed by value. A struct of one's own derives [`Pod`] of [`bytemuck`].
     pub fn parameters<P: Pod>(mut self, parameters: P) -> Self {
         self.op.parameters = SmallVec::from_slice(bytemuck::bytes_of(&parameters));
         self
