@@ -40,7 +40,9 @@ fn from_wgsl(source: &KernelSource, text: &str, entry: &str) -> Result<Vec<u32>,
     check_bindings(source, &module, &info, entry)?;
     // A user's text is not trusted with the memory beside its bindings; the end of a buffer is where the last workgroup
     // reaches beyond. Nothing is read there and nothing written.
-    let checked = BoundsCheckPolicy::ReadZeroSkipWrite;
+    // Atomics cannot be skipped by naga: where there are some, an index beyond the end is the last one.
+    let atomics = module.types.iter().any(|(_, known)| matches!(known.inner, naga::TypeInner::Atomic(_)));
+    let checked = if atomics { BoundsCheckPolicy::Restrict } else { BoundsCheckPolicy::ReadZeroSkipWrite };
     let options = spv::Options {
         lang_version: (1, 3),
         bounds_check_policies: BoundsCheckPolicies {
