@@ -7,7 +7,7 @@ use tenure_core::graph::{Graph, Node, Payload};
 use crate::measure::{Bench, Failure};
 use crate::report::Row;
 use crate::resident::growth_kib;
-use crate::scaling::relative_scaling;
+use crate::scaling::{paired_ratio, relative_scaling};
 
 const MILLION: u64 = 1_000_000;
 
@@ -29,7 +29,7 @@ pub fn rows(bench: &mut Bench) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     hot_loops(bench, &mut rows)?;
     large_graphs(bench, &mut rows)?;
-    live_scaling(bench, &mut rows)?;
+    live_scaling(bench, &mut rows);
     growth(bench, &mut rows);
     threads(bench, &mut rows);
     Ok(rows)
@@ -91,22 +91,18 @@ fn large_graphs(bench: &mut Bench, rows: &mut Vec<Row>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One dead node beside so many live ones.
-fn live_scaling(bench: &mut Bench, rows: &mut Vec<Row>) -> Result<(), Failure> {
+/// One dead node beside a hundred thousand live ones, against one beside a hundred.
+fn live_scaling(bench: &Bench, rows: &mut Vec<Row>) {
     if !bench.wants("graph.live_scaling") {
-        return Ok(());
+        return;
     }
-    let mut beside = |id: &str, live: u64| {
+    let beside = |live: u64| {
         let graph = Graph::new("live");
         let held: Vec<Node<Saved>> = (0..live).map(|_| graph.leaf(saved())).collect();
-        let value = bench.time(id, || drop(black_box(graph.node(saved(), [&held[0]]))));
-        drop(held);
-        value
+        move || drop(black_box(graph.node(saved(), [&held[0]])))
     };
-    let few = beside("graph.beside_100", 100)?;
-    let many = beside("graph.beside_100000", 100_000)?;
-    rows.push(Row::new("graph.live_scaling", many / few, "ratio").at_most(1.2));
-    Ok(())
+    let value = paired_ratio(bench.scaled(200_000), beside(100_000), beside(100));
+    rows.push(Row::new("graph.live_scaling", value, "ratio").at_most(1.2));
 }
 
 fn growth(bench: &Bench, rows: &mut Vec<Row>) {

@@ -1,4 +1,5 @@
-//! How work scales with threads, beside a loop that shares nothing: the machine's own limits cancel out.
+//! How work scales: with threads, beside a loop that shares nothing, and against other work, in pairs that take turns. So
+//! the machine's own limits and moods cancel out.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -46,6 +47,29 @@ pub fn relative_scaling(threads: usize, spin_rounds: u64, work: impl Fn() + Sync
         let own = seconds(1, &work) / seconds(threads, &work);
         let independent = seconds(1, &spinning) / seconds(threads, &spinning);
         own / independent
+    });
+    median(ratios.collect())
+}
+
+/// Pairs of [`paired_ratio`]; their median counts.
+const PAIRS: usize = 31;
+
+/// What `rounds` of `work` take, as a part of what `rounds` of `other` take.
+pub fn paired_ratio(rounds: u64, mut work: impl FnMut(), mut other: impl FnMut()) -> f64 {
+    let time = |run: &mut dyn FnMut()| {
+        let start = Instant::now();
+        (0..rounds).for_each(|_| run());
+        start.elapsed().as_secs_f64()
+    };
+    let ratios = (0..PAIRS).map(|pair| {
+        // Each goes first as often as the other.
+        if pair % 2 == 0 {
+            let own = time(&mut work);
+            own / time(&mut other)
+        } else {
+            let others = time(&mut other);
+            time(&mut work) / others
+        }
     });
     median(ratios.collect())
 }
