@@ -354,8 +354,12 @@ impl Manager {
         self.engine().compile(source).map(|entry| Kernel { entry })
     }
 
-    /// The memory figures now (L19).
+    /// The memory figures now (L19). In a fork of the process there are none: all are 0.
     pub fn memory(&self) -> MemoryReport {
+        if self.engine().is_foreign_process() {
+            // Another thread of the parent may have held the lock.
+            return MemoryReport::default();
+        }
         self.engine().memory_report()
     }
 

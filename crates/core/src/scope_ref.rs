@@ -100,8 +100,11 @@ impl ScopeRef {
         self.cell.id
     }
 
-    /// The state.
+    /// The state. In a fork of the process, where nothing goes on, it is that of an abandoned scope.
     pub fn state(&self) -> ScopeState {
+        if self.cell.engine.is_foreign_process() {
+            return ScopeState::Finished(Outcome::Abandoned);
+        }
         match self.cell.phase() {
             Phase::Open => ScopeState::Open,
             Phase::Finishing => ScopeState::Finishing,
@@ -111,7 +114,7 @@ impl ScopeRef {
 
     /// True once cancelled.
     pub fn is_cancelled(&self) -> bool {
-        self.cell.inner.lock().cancelled
+        !self.cell.engine.is_foreign_process() && self.cell.inner.lock().cancelled
     }
 
     /// Bytes of its live local tensors, as asked for.
@@ -215,6 +218,7 @@ impl ScopeRef {
     /// # Errors
     /// [`Error::UnknownName`].
     pub fn find(&self, name: &str) -> Result<ManagedSequence, Error> {
+        self.cell.engine.check_process()?;
         self.cell.find_sequence(name).map(ManagedSequence::new)
     }
 
@@ -265,6 +269,9 @@ impl ScopeRef {
     }
 
     fn list(&self, which: impl Fn(&SequenceCell) -> bool) -> Vec<SequenceInfo> {
+        if self.cell.engine.is_foreign_process() {
+            return Vec::new();
+        }
         let describe = |cell: &Arc<SequenceCell>| SequenceInfo {
             name: cell.name.clone(),
             state: cell.state(),

@@ -172,7 +172,7 @@ impl<T: Element> Tensor<T> {
 
     /// True until its life has ended.
     pub fn is_live(&self) -> bool {
-        self.cell().check_live().is_ok()
+        !self.cell().engine.is_foreign_process() && self.cell().check_live().is_ok()
     }
 
     /// Copies `data` to the device, once, after all work that uses the tensor. Blocks until done.

@@ -12,7 +12,8 @@ use tenure_backend_host::HostBackend;
 use tenure_conformance::instrument::Instrumented;
 use tenure_conformance::{CallSet, KernelSet, Probe};
 use tenure_core::{
-    Error, Execution, ManagedScope, ManagedSequence, Manager, ManagerOptions, Tensor, hook, op,
+    Error, Execution, ManagedScope, ManagedSequence, Manager, ManagerOptions, MemoryReport, Outcome,
+    ScopeState, Tensor, hook, op,
 };
 
 use crate::ffi;
@@ -111,6 +112,7 @@ impl Parent {
             ("scope.sequence", scope.sequence().map(drop)),
             ("scope.named", scope.named("other").map(drop)),
             ("scope.replace", scope.replace("fill").map(drop)),
+            ("scope.find", scope.find("fill").map(drop)),
             ("scope.destroy", scope.destroy("fill")),
             ("scope.evaluate", scope.evaluate([op::fill(owned, 9)]).map(drop)),
             ("scope.scope", scope.scope("child").map(drop)),
@@ -138,14 +140,15 @@ impl Parent {
             .filter(|(_, answer)| !matches!(answer, Err(Error::ForkedProcess { manager }) if &**manager == "parent"))
             .collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
-        // These have no error to answer with: they do nothing.
+        // These have no error to answer with: they do nothing, and see nothing.
         self.manager.notify_lost("a child cannot know");
         self.scope.cancel();
         self.scope.clear();
         self.scope.clear_anonymous();
-        let names: Vec<_> = self.scope.named_sequences().into_iter().map(|info| info.name).collect();
-        assert_eq!(names, ["fill".into()], "nothing has changed");
-        assert!(!self.scope.is_cancelled());
+        assert!(self.scope.named_sequences().is_empty() && self.scope.anonymous_sequences().is_empty());
+        assert_eq!(self.scope.state(), ScopeState::Finished(Outcome::Abandoned));
+        assert_eq!(self.manager.memory(), MemoryReport::default());
+        assert!(!self.tensor.is_live() && !self.scope.is_cancelled());
     }
 }
 

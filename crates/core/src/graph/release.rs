@@ -35,41 +35,68 @@ impl<N: Payload> Hold for NodeCell<N> {
     }
 }
 
+/// A loop runs on this thread.
+const RUNNING: u8 = 1;
+/// Its list is not empty.
+const PENDING: u8 = 2;
+
 thread_local! {
-    /// A loop runs on this thread.
-    static RUNNING: Cell<bool> = Cell::new(false);
-    /// What its loop has still to let go of. The newest goes first: a node before its ancestors.
+    /// How the loop of this thread stands: the hot path looks at this alone.
+    static STATE: Cell<u8> = Cell::new(0);
+    /// What the loop has still to let go of. The newest goes first: a node before its ancestors.
     static WORK: RefCell<Vec<Arc<dyn Hold>>> = RefCell::new(Vec::new());
     /// Nodes and bytes that this thread has removed.
     static TALLY: Cell<(u64, u64)> = Cell::new((0, 0));
 }
 
-/// Ends the loop, also if something in it panics.
+fn state() -> u8 {
+    STATE.try_with(Cell::get).unwrap_or(0)
+}
+
+fn set_state(state: u8) {
+    let _ = STATE.try_with(|cell| cell.set(state));
+}
+
+/// The loop of this thread; it ends when this is dropped, also if something in it panics.
 struct Running;
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = RUNNING.try_with(|running| running.set(false));
+impl Running {
+    /// Begins a loop; none if one runs on this thread already.
+    fn begin() -> Option<Self> {
+        if state() != 0 {
+            return None;
+        }
+        set_state(RUNNING);
+        Some(Running)
+    }
+
+    /// Works until the list is empty.
+    fn run(&self) {
+        while state() & PENDING != 0 {
+            set_state(RUNNING);
+            while let Ok(Some(next)) = WORK.try_with(|work| work.borrow_mut().pop()) {
+                next.release();
+            }
+        }
     }
 }
 
-/// Begins a loop; none if one runs on this thread already.
-fn begin() -> Option<Running> {
-    let was = RUNNING.try_with(|running| running.replace(true)).unwrap_or(false);
-    // Not `then_some`: that would make one, and drop it.
-    (!was).then(|| Running)
+impl Drop for Running {
+    fn drop(&mut self) {
+        set_state(0);
+    }
 }
 
 /// Lets go of one hold on a node.
 pub(super) fn let_go<N: Payload>(cell: Arc<NodeCell<N>>) {
-    match begin() {
-        Some(_running) => {
-            if let Some(node) = Arc::into_inner(cell) {
-                remove(node);
-                run();
-            }
-        }
-        None => push(cell),
+    if state() != 0 {
+        return push(cell);
+    }
+    let Some(node) = Arc::into_inner(cell) else { return };
+    let running = Running::begin();
+    remove(node);
+    if let Some(running) = running {
+        running.run();
     }
 }
 
@@ -77,15 +104,9 @@ fn push<N: Payload>(cell: Arc<NodeCell<N>>) {
     let mut cell = Some(cell);
     // The list is gone while the thread's own destructors run: then this one is let go of right here.
     let _ = WORK.try_with(|work| work.borrow_mut().push(cell.take().expect("pushed once")));
-    if let Some(cell) = cell {
-        cell.release();
-    }
-}
-
-/// Works until the list is empty.
-fn run() {
-    while let Ok(Some(next)) = WORK.try_with(|work| work.borrow_mut().pop()) {
-        next.release();
+    match cell {
+        Some(cell) => cell.release(),
+        None => set_state(RUNNING | PENDING),
     }
 }
 
@@ -156,10 +177,10 @@ pub(super) fn sweep<N: Payload>(graph: &GraphCell<N>) -> SweepReport {
         return SweepReport { pinned, ..SweepReport::default() };
     }
     let before = TALLY.try_with(Cell::get).unwrap_or_default();
-    let running = begin();
+    let running = Running::begin();
     bury_retired(graph);
-    if running.is_some() {
-        run();
+    if let Some(running) = running {
+        running.run();
     }
     let after = TALLY.try_with(Cell::get).unwrap_or_default();
     SweepReport { nodes: after.0 - before.0, bytes: after.1 - before.1, pinned: 0 }
