@@ -67,6 +67,8 @@ fn a_waiter_has_one_waker(bed: &Bed) {
     drop(again);
     assert_eq!(more.strong_count(), 0);
     probe.release_all();
+    // The finish that was dropped goes on: it is awaited, or over.
+    let _ = scope.finish_blocking();
     drop((scope, tensor));
     assert!(manager.close().unwrap().is_clean());
 }
