@@ -89,9 +89,9 @@ fn on_scopes(manager: &Manager, other: &ManagedScope) {
     assert_eq!(cancelled.finish_blocking().unwrap().outcome, Outcome::Cancelled);
     let moved = other.scope("moved").unwrap().move_out().unwrap();
     assert!(moved.finish_with::<_, Error>(Ok(())).is_ok());
-    // Its scope is dropped at once: the cleanup thread may be at it already.
+    // Its scope is dropped at once: the cleanup thread may be at it, or done with it.
     let half = manager.scope("half").unwrap().finish();
-    assert!(pollster::block_on(half).is_ok());
+    assert!(matches!(pollster::block_on(half), Ok(_) | Err(Error::ScopeFinished { .. })));
     let left = other.scope("left").unwrap();
     let mut finish = left.finish();
     let _maybe = poll_once(&mut finish);
