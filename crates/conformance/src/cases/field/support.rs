@@ -3,11 +3,8 @@
 //!
 //! Not here: kernels (`kernels.rs`).
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,6 +14,7 @@ use tenure_core::{
 
 use crate::bed::Bed;
 use crate::case::{Case, Requirement};
+pub(super) use crate::cases::hooks::support::{Yield, poll_once};
 use crate::instrument::{CallKind, CallSet};
 
 /// One mebibyte: a size that every pool grants exactly.
@@ -91,30 +89,6 @@ impl Order {
 
     pub(super) fn seen(&self) -> Vec<String> {
         self.0.lock().clone()
-    }
-}
-
-/// Polls a future once, for nobody.
-pub(super) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-}
-
-/// A future that is pending once, and wakes by itself.
-#[derive(Default)]
-pub(super) struct Yield {
-    polled: bool,
-}
-
-impl Future for Yield {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.polled {
-            return Poll::Ready(());
-        }
-        self.polled = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
     }
 }
 

@@ -4,11 +4,8 @@
 //! Not here: kernels (`kernels.rs`).
 
 use std::fmt::Debug;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tenure_core::{
@@ -17,6 +14,7 @@ use tenure_core::{
 
 use crate::bed::{Bed, Rig};
 use crate::case::{Case, Requirement};
+pub(in crate::cases) use crate::cases::hooks::support::poll_once;
 use crate::instrument::{CallKind, CallSet, Probe};
 
 /// One mebibyte: a size that every pool grants exactly.
@@ -107,11 +105,6 @@ impl Count {
             Ok(())
         })
     }
-}
-
-/// Polls a future once, for nobody.
-pub(in crate::cases) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// The memory figures once a pass that is under way has given back what it retired.
