@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::graph::node::walk;
+use crate::graph::node::{Reached, walk};
 use crate::graph::{Node, Payload};
 
 /// Whether a traversal leaves the payloads where they are.
@@ -186,9 +186,11 @@ fn claim_all<N: Payload>(roots: &[Node<N>], retain: Retain) -> Result<Claims<N>,
     loop {
         let mut claims: VecDeque<Claim<N>> = walk(roots.iter().cloned())
             .into_iter()
-            .map(|node| {
-                let parents = node.cell().parent_count();
-                Claim { takes: retain == Retain::No && parents > 0, parents, node, held: false }
+            .map(|Reached { node, parents }| Claim {
+                takes: retain == Retain::No && parents > 0,
+                parents,
+                node,
+                held: false,
             })
             .collect();
         // In one order for all threads: of those that meet, the one that has the last common node gets them all.

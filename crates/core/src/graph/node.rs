@@ -104,7 +104,7 @@ impl<N: Payload> Node<N> {
     /// The node and everything that it keeps alive, each once, in reverse topological order: children before their
     /// parents. Crosses into other graphs.
     pub fn ancestors(&self) -> Vec<Node<N>> {
-        walk([self.clone()])
+        walk([self.clone()]).into_iter().map(|reached| reached.node).collect()
     }
 
     /// True if `other` is this node or keeps it alive, directly or through others.
@@ -118,19 +118,27 @@ impl<N: Payload> Node<N> {
     }
 }
 
+/// A node that a walk has come to.
+pub(super) struct Reached<N: Payload> {
+    pub node: Node<N>,
+    /// How many parents it had when the walk went on from it.
+    pub parents: usize,
+}
+
 /// Everything that `roots` reach, each once, children before parents.
-pub(super) fn walk<N: Payload>(roots: impl IntoIterator<Item = Node<N>>) -> Vec<Node<N>> {
+pub(super) fn walk<N: Payload>(roots: impl IntoIterator<Item = Node<N>>) -> Vec<Reached<N>> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     let mut next: Vec<Node<N>> = roots.into_iter().collect();
     while let Some(node) = next.pop() {
         if seen.insert(Arc::as_ptr(node.cell()).addr()) {
             // The first parent is found first: the order is that of the operations.
-            next.extend(node.parents().into_iter().rev());
-            found.push(node);
+            let parents = node.parents();
+            found.push(Reached { parents: parents.len(), node });
+            next.extend(parents.into_iter().rev());
         }
     }
-    found.sort_by_key(|node| std::cmp::Reverse(node.cell().level));
+    found.sort_by_key(|reached| std::cmp::Reverse(reached.node.cell().level));
     found
 }
 

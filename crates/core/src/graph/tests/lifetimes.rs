@@ -320,7 +320,8 @@ proptest! {
                 Do::Clone(_) | Do::Drop(_) | Do::Detach(_) => {}
             }
             let reached = super::super::node::walk(handles.iter().cloned());
-            assert_holds(&graph, reached.len() as u64, reached.iter().map(Node::bytes).sum());
+            let bytes = reached.iter().map(|reached| reached.node.bytes()).sum();
+            assert_holds(&graph, reached.len() as u64, bytes);
         }
         handles.clear();
         assert_holds(&graph, 0, 0);
