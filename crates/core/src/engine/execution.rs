@@ -216,16 +216,18 @@ impl Engine {
         Some(result)
     }
 
-    /// Publishes the end of an execution: result first, hooks later (L7).
+    /// Publishes the end of an execution: result first, hooks later (L7). Adds whom to wake, whose hooks are due, and what
+    /// to drop, all of it once no lock is held (L15).
     pub(crate) fn publish_execution(
         self: &Arc<Self>,
         execution: &Arc<ExecutionCell>,
         result: Result<(), Error>,
         wake: &mut Vec<Woken>,
         due: &mut Vec<Arc<ScopeCell>>,
+        free: &mut Vec<Arc<ExecutionCell>>,
     ) {
         execution.complete(result, wake);
-        if execution.scope().execution_retired(execution, wake) {
+        if execution.scope().execution_retired(execution, wake, free) {
             due.push(execution.scope().clone());
         }
     }

@@ -478,24 +478,17 @@ impl ScopeCell {
         let error =
             error.map(|(kind, source)| self.cleanup_error(kind, &registration, execution.as_deref(), source));
         // What is not kept is dropped without the lock: it is the user's (L15).
-        let surplus = match error {
-            Some(error) if matches!(inner.phase, Phase::Finished(_)) => {
-                // A late execution's hook: the report is out, the manager has the error (L13).
-                drop(inner);
-                self.engine.keep_error(Error::AfterFinish(Arc::new(error)));
-                None
-            }
-            Some(error) => {
-                let surplus = inner.add_error(error);
-                drop(inner);
-                surplus
-            }
-            None => {
-                drop(inner);
-                None
-            }
+        let (late, surplus) = match error {
+            Some(error) if matches!(inner.phase, Phase::Finished(_)) => (Some(error), None),
+            Some(error) => (None, inner.add_error(error)),
+            None => (None, None),
         };
+        drop(inner);
         drop(surplus);
+        if let Some(error) = late {
+            // A late execution's hook: the report is out, the manager has the error (L13).
+            self.engine.keep_error(Error::AfterFinish(Arc::new(error)));
+        }
         self.emit_hook(&registration, execution.as_deref(), event);
         true
     }

@@ -45,8 +45,7 @@ impl FinishWait {
             let what = format!("scope `{}`", self.scope.label);
             return Err(Error::WouldDeadlock { what: what.into() });
         }
-        self.scope.begin_finish(self.requested)?;
-        Ok(())
+        self.scope.begin_finish(self.requested).map(drop)
     }
 }
 

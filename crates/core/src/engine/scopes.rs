@@ -193,10 +193,12 @@ impl ScopeInner {
     }
 
     /// Keeps a failed execution until finish asks whether anybody saw it; the first ones, and counts the rest (L16).
-    fn note_failure(&mut self, execution: &Arc<ExecutionCell>) {
+    /// Those that give way go to `free`: their hooks' captures are the user's, to be dropped without a lock (L15).
+    fn note_failure(&mut self, execution: &Arc<ExecutionCell>, free: &mut Vec<Arc<ExecutionCell>>) {
         if self.failures.len() >= MAX_REPORTED_ERRORS {
             // Those that somebody has seen need no place.
-            self.failures.retain(|(_, failed)| failed.unseen_failure().is_some());
+            let seen = self.failures.extract_if(.., |(_, failed)| failed.unseen_failure().is_none());
+            free.extend(seen.map(|(_, failed)| failed));
         }
         if self.failures.len() < MAX_REPORTED_ERRORS {
             let position = self.errors.len();
@@ -386,6 +388,7 @@ impl ScopeCell {
         self: &Arc<Self>,
         execution: &Arc<ExecutionCell>,
         wake: &mut Vec<Woken>,
+        free: &mut Vec<Arc<ExecutionCell>>,
     ) -> bool {
         let mut inner = self.inner.lock();
         inner.running -= 1;
@@ -399,7 +402,7 @@ impl ScopeCell {
             if error.is_device_lost() {
                 self.record_loss(&mut inner);
             } else if !finished {
-                inner.note_failure(execution);
+                inner.note_failure(execution, free);
             }
         }
         if let Some(hooks) = &execution.hooks {

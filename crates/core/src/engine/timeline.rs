@@ -230,7 +230,7 @@ impl Engine {
             for (execution, result) in executions.into_iter().zip(results) {
                 if let Some(result) = result {
                     count += 1;
-                    self.publish_execution(&execution, result, &mut wake, due);
+                    self.publish_execution(&execution, result, &mut wake, due, &mut free);
                 }
                 free.push(execution);
             }
