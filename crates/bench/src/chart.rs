@@ -33,7 +33,7 @@ fn bar(svg: &mut String, row: &Row, y: usize) {
     let length = BARS * row.value / full;
     let colour = if row.is_kept() == Some(false) { "#c0392b" } else { "#2e7d64" };
     let text = y + 14;
-    let _ = writeln!(svg, "<text x=\"8\" y=\"{text}\">{}</text>", escaped(row.id));
+    let _ = writeln!(svg, "<text x=\"8\" y=\"{text}\">{}</text>", escaped(&row.id));
     let _ =
         writeln!(svg, "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{length:.1}\" height=\"18\" fill=\"{colour}\"/>");
     if let Some(mark) = mark {

@@ -2,12 +2,11 @@
 
 use std::hint::black_box;
 
+use tenure_bench::measure::{Bench, Failure};
+use tenure_bench::report::Row;
+use tenure_bench::resident::growth_kib;
+use tenure_bench::scaling::{paired_ratio, relative_scaling};
 use tenure_core::graph::{Graph, Node, Payload};
-
-use crate::measure::{Bench, Failure};
-use crate::report::Row;
-use crate::resident::growth_kib;
-use crate::scaling::{paired_ratio, relative_scaling};
 
 const MILLION: u64 = 1_000_000;
 

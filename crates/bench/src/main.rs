@@ -1,24 +1,17 @@
 //! `tenure-bench`: measures a topic, prints a table, and writes JSON and a chart on request. Run it by
 //! `cargo xtask bench`, which builds it for release.
 //!
-//! One module a topic; beside them how things are measured (`measure.rs`, `resident.rs`, `scaling.rs`) and told
-//! (`report.rs`, `chart.rs`). Not here: benches that need heavy peers; those are workspaces of their own under
-//! `integrations`.
+//! One module a topic. Not here: how things are measured and told (the library of this package).
 
-mod chart;
 mod graph;
-mod measure;
-mod report;
-mod resident;
-mod scaling;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-
-use crate::measure::Bench;
-use crate::report::Report;
+use tenure_bench::chart;
+use tenure_bench::measure::Bench;
+use tenure_bench::report::Report;
 
 /// Measures tenure.
 #[derive(Parser)]

@@ -6,6 +6,7 @@ use criterion::{BatchSize, Criterion};
 use serde::Deserialize;
 use tempfile::TempDir;
 
+/// Why something could not be measured or told.
 pub type Failure = Box<dyn std::error::Error>;
 
 /// What a topic measures with.
@@ -27,6 +28,10 @@ struct Estimate {
 }
 
 impl Bench {
+    /// With `quick` a tenth of the work is done; only rows whose id contains the `filter` are asked for.
+    ///
+    /// # Errors
+    /// If there is no place for criterion's figures.
     pub fn new(quick: bool, filter: Option<String>) -> Result<Self, Failure> {
         Ok(Bench { folder: tempfile::tempdir()?, quick, filter })
     }
@@ -52,12 +57,18 @@ impl Bench {
     }
 
     /// Median nanoseconds of `run`.
+    ///
+    /// # Errors
+    /// If criterion left no figures.
     pub fn time(&mut self, id: &str, mut run: impl FnMut()) -> Result<f64, Failure> {
         self.criterion(50).bench_function(id, |bencher| bencher.iter(&mut run));
         self.median(id)
     }
 
     /// Median nanoseconds of `run` on what `make` made, which is not timed.
+    ///
+    /// # Errors
+    /// If criterion left no figures.
     pub fn time_of<T>(
         &mut self,
         id: &str,

@@ -11,25 +11,30 @@ use crate::measure::Failure;
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The row's name, `topic.figure`.
-    pub id: &'static str,
+    pub id: String,
+    /// The figure.
     pub value: f64,
+    /// Its unit.
     pub unit: &'static str,
     /// What it is compared with.
     pub baseline: Option<String>,
+    /// The figure of that.
     pub baseline_value: Option<f64>,
     /// `value / baseline_value`.
     pub ratio: Option<f64>,
     /// What the figure has to be, at most; or at least, where `at_least` is true.
     #[serde(skip)]
     pub limit: Option<f64>,
+    /// Whether the limit is a lower one.
     #[serde(skip)]
     pub at_least: bool,
 }
 
 impl Row {
-    pub fn new(id: &'static str, value: f64, unit: &'static str) -> Self {
+    /// A figure by itself.
+    pub fn new(id: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Row {
-            id,
+            id: id.into(),
             value,
             unit,
             baseline: None,
@@ -40,6 +45,7 @@ impl Row {
         }
     }
 
+    /// Beside what it is compared with.
     pub fn against(mut self, baseline: impl Into<String>, value: f64) -> Self {
         self.baseline = Some(baseline.into());
         self.baseline_value = Some(value);
@@ -47,11 +53,13 @@ impl Row {
         self
     }
 
+    /// With the most that it may be.
     pub fn at_most(mut self, limit: f64) -> Self {
         self.limit = Some(limit);
         self
     }
 
+    /// With the least that it may be.
     pub fn at_least(mut self, limit: f64) -> Self {
         self.limit = Some(limit);
         self.at_least = true;
@@ -68,15 +76,22 @@ impl Row {
 /// All rows of a run, with the machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// The machine's class.
     pub machine: String,
+    /// The figures.
     pub rows: Vec<Row>,
 }
 
 impl Report {
+    /// The rows of a run on this machine.
     pub fn new(rows: Vec<Row>) -> Self {
         Report { machine: machine(), rows }
     }
 
+    /// The agreed form for programs.
+    ///
+    /// # Errors
+    /// None in practice: all fields can be written.
     pub fn to_json(&self) -> Result<String, Failure> {
         Ok(serde_json::to_string_pretty(self)?)
     }
@@ -106,13 +121,13 @@ impl fmt::Display for Report {
             });
             let figure = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
             table.add_row([
-                row.id.to_owned(),
+                row.id.clone(),
                 format!("{:.2}", row.value),
                 row.unit.to_owned(),
                 limit,
                 row.baseline.clone().unwrap_or_default(),
                 figure(row.baseline_value),
-                figure(row.ratio),
+                row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.4}")),
             ]);
         }
         writeln!(f, "{}", self.machine)?;

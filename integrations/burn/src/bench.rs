@@ -10,9 +10,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
-use comfy_table::{Table, presets};
-use serde::Serialize;
 use tenure::graph::{Graph, Node, Payload};
+use tenure_bench::measure::median;
+use tenure_bench::report::{Report, Row};
+use tenure_bench::resident::resident;
 
 /// Parts of each loop; those of the two sides take turns, and the median part counts.
 const PARTS: u32 = 11;
@@ -24,22 +25,6 @@ impl Payload for Saved {
     fn bytes(&self) -> u64 {
         16
     }
-}
-
-#[derive(Serialize)]
-struct Row {
-    id: String,
-    value: f64,
-    unit: &'static str,
-    baseline: &'static str,
-    baseline_value: f64,
-    ratio: f64,
-}
-
-#[derive(Serialize)]
-struct Report {
-    machine: String,
-    rows: Vec<Row>,
 }
 
 /// What both sides make their values with.
@@ -127,8 +112,9 @@ pub fn run(iterations: u32, json: Option<&Path>) -> Result<(), Box<dyn Error>> {
             own_parts.push(measured(part, run_own)?);
             burns_parts.push(measured(part, run_burns)?);
         }
+        let time = |parts: &[(f64, f64)]| median(parts.iter().map(|(time, _)| *time).collect());
         let growth = |parts: &[(f64, f64)]| parts.iter().map(|(_, kib)| kib).sum::<f64>();
-        rows.push(row(format!("graph.{name}_vs_burn"), "ns", median(&own_parts), median(&burns_parts)));
+        rows.push(row(format!("graph.{name}_vs_burn"), "ns", time(&own_parts), time(&burns_parts)));
         rows.push(row(
             format!("graph.{name}_growth_vs_burn"),
             "KiB",
@@ -136,57 +122,24 @@ pub fn run(iterations: u32, json: Option<&Path>) -> Result<(), Box<dyn Error>> {
             growth(&burns_parts),
         ));
     }
-    let report = Report { machine: machine(), rows };
-    println!("{}, {} iterations a loop", report.machine, part * PARTS);
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["row", "tenure", "Burn 0.22.1", "unit", "ratio"]);
-    for row in &report.rows {
-        let figure = |value: f64| format!("{value:.2}");
-        table.add_row([
-            row.id.clone(),
-            figure(row.value),
-            figure(row.baseline_value),
-            row.unit.to_owned(),
-            format!("{:.4}", row.ratio),
-        ]);
-    }
-    println!("{table}");
+    let report = Report::new(rows);
+    println!("{} iterations a loop\n{report}", part * PARTS);
     if let Some(file) = json {
-        std::fs::write(file, serde_json::to_string_pretty(&report)? + "\n")?;
+        std::fs::write(file, report.to_json()? + "\n")?;
     }
     Ok(())
 }
 
-fn row(id: String, unit: &'static str, value: f64, baseline_value: f64) -> Row {
-    Row { id, value, unit, baseline: "Burn 0.22.1", baseline_value, ratio: value / baseline_value }
+fn row(id: String, unit: &'static str, value: f64, burns: f64) -> Row {
+    Row::new(id, value, unit).against("Burn 0.22.1", burns)
 }
 
 /// Nanoseconds an iteration, and KiB of growth.
 fn measured(iterations: u32, run: impl FnOnce()) -> Result<(f64, f64), Box<dyn Error>> {
+    let resident_kib = || resident().map(|bytes| bytes as f64 / 1024.0).ok_or("the system does not say");
     let before = resident_kib()?;
     let start = Instant::now();
     run();
     let took = start.elapsed().as_nanos() as f64 / f64::from(iterations);
     Ok((took, (resident_kib()? - before).max(0.0)))
-}
-
-fn resident_kib() -> Result<f64, Box<dyn Error>> {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Rss:")).ok_or("no resident size")?;
-    Ok(line.split_whitespace().next().ok_or("no number")?.parse()?)
-}
-
-fn median(parts: &[(f64, f64)]) -> f64 {
-    let mut times: Vec<f64> = parts.iter().map(|(time, _)| *time).collect();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
-}
-
-fn machine() -> String {
-    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name"));
-    let model = model.map_or(std::env::consts::ARCH, |rest| rest.trim_start_matches([' ', '\t', ':']));
-    format!("{model}, {threads} threads, {}", std::env::consts::OS)
 }
