@@ -63,9 +63,13 @@ impl fmt::Debug for KernelForm {
 
 /// A kernel as a program for a device.
 ///
-/// Its bindings are storage buffers of group (descriptor set) 0, in the order of the source's bindings. Where a
-/// dispatch has parameters, their bytes, padded to a multiple of four, are one more read-only storage buffer after
-/// them. An invocation tells from a buffer's length whether it has an element: the last workgroup may reach beyond.
+/// In WGSL and SPIR-V its bindings are storage buffers of group (descriptor set) 0, in the order of the source's
+/// bindings. Where a dispatch has parameters, their bytes, padded to a multiple of four, are one more read-only storage
+/// buffer after them. An invocation tells from a buffer's length whether it has an element: the last workgroup may reach
+/// beyond.
+///
+/// In CUDA C++ and PTX the function takes one pointer a binding and, where a dispatch has parameters, one more to their
+/// bytes. Pointers have no length: what a kernel needs to know of its bindings' lengths travels in the parameters.
 #[derive(Clone, Debug)]
 pub struct DeviceKernel {
     /// The program.
@@ -82,6 +86,10 @@ pub enum DeviceProgram {
     Wgsl(Arc<str>),
     /// SPIR-V words.
     SpirV(Arc<[u32]>),
+    /// CUDA C++ text, compiled on the machine that runs it.
+    CudaCpp(CudaProgram),
+    /// PTX text.
+    Ptx(CudaProgram),
 }
 
 impl DeviceProgram {
@@ -90,7 +98,32 @@ impl DeviceProgram {
         match self {
             DeviceProgram::Wgsl(_) => "WGSL",
             DeviceProgram::SpirV(_) => "SPIR-V",
+            DeviceProgram::CudaCpp(_) => "CUDA C++",
+            DeviceProgram::Ptx(_) => "PTX",
         }
+    }
+}
+
+/// A program for CUDA: its text, and what a launch needs to know that the text does not say.
+#[derive(Clone, Debug)]
+pub struct CudaProgram {
+    /// CUDA C++ or PTX.
+    pub text: Arc<str>,
+    /// Threads of a block (a workgroup) in x, y, z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block, in bytes; 0 where the program has none.
+    pub shared_bytes: u32,
+}
+
+impl CudaProgram {
+    /// A program whose blocks have `block` threads and no dynamic shared memory.
+    pub fn new(text: impl Into<Arc<str>>, block: [u32; 3]) -> Self {
+        CudaProgram { text: text.into(), block, shared_bytes: 0 }
+    }
+
+    /// The same with `bytes` of dynamic shared memory a block.
+    pub fn shared_bytes(self, bytes: u32) -> Self {
+        CudaProgram { shared_bytes: bytes, ..self }
     }
 }
 
@@ -301,8 +334,30 @@ impl KernelSource {
     }
 
     /// Adds SPIR-V words, with the name of their entry point.
-    pub fn spirv(self, words: impl Into<Arc<[u32]>>, entry: impl Into<Arc<str>>) -> Self {
+    ///
+    /// # Safety
+    /// No check stands between this program and the device. Whatever a dispatch binds, it accesses its bindings only,
+    /// inside their lengths, and as the source's bindings declare: barriers and reuse follow from that declaration.
+    pub unsafe fn spirv(self, words: impl Into<Arc<[u32]>>, entry: impl Into<Arc<str>>) -> Self {
         self.device(DeviceProgram::SpirV(words.into()), entry)
+    }
+
+    /// Adds CUDA C++, with the name of its entry point (`extern "C"`). It is compiled with NVIDIA's run-time compiler
+    /// where the machine has it.
+    ///
+    /// # Safety
+    /// As [`KernelSource::spirv`]; the lengths come from the dispatch's parameters, so those that a dispatch passes must
+    /// be true of what it binds.
+    pub unsafe fn cuda_cpp(self, program: CudaProgram, entry: impl Into<Arc<str>>) -> Self {
+        self.device(DeviceProgram::CudaCpp(program), entry)
+    }
+
+    /// Adds PTX, with the name of its entry point.
+    ///
+    /// # Safety
+    /// As [`KernelSource::cuda_cpp`].
+    pub unsafe fn ptx(self, program: CudaProgram, entry: impl Into<Arc<str>>) -> Self {
+        self.device(DeviceProgram::Ptx(program), entry)
     }
 
     fn device(mut self, program: DeviceProgram, entry: impl Into<Arc<str>>) -> Self {

@@ -43,7 +43,7 @@ pub use error::{
 };
 pub use event::{Event, EventKind, EventLog, EventStream, HookEnd};
 pub use graph::{Graph, GraphCleanup, GraphReport, Node, SweepOnFinish, SweepReport};
-pub use kernel::{Access, HostArguments, Kernel, KernelSource};
+pub use kernel::{Access, CudaProgram, HostArguments, Kernel, KernelSource};
 pub use manager::{Manager, ManagerOptions, OutOfMemoryCallback, OutOfMemoryRequest, TrimPolicy};
 pub use operation::{Dispatch, Download, Op};
 pub use report::{
