@@ -69,7 +69,8 @@ impl fmt::Debug for KernelForm {
 /// beyond.
 ///
 /// In CUDA C++ and PTX the function takes one pointer a binding and, where a dispatch has parameters, one more to their
-/// bytes. Pointers have no length: what a kernel needs to know of its bindings' lengths travels in the parameters.
+/// bytes. Pointers have no length: what a kernel needs to know of its bindings' lengths travels in the parameters, or comes
+/// by one more pointer, the last, to the number of bytes of each binding in 64 bits: see [`CudaProgram::lengths`].
 #[derive(Clone, Debug)]
 pub struct DeviceKernel {
     /// The program.
@@ -113,17 +114,25 @@ pub struct CudaProgram {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block, in bytes; 0 where the program has none.
     pub shared_bytes: u32,
+    /// Whether the function's last pointer is to the bindings' lengths.
+    pub lengths: bool,
 }
 
 impl CudaProgram {
     /// A program whose blocks have `block` threads and no dynamic shared memory.
     pub fn new(text: impl Into<Arc<str>>, block: [u32; 3]) -> Self {
-        CudaProgram { text: text.into(), block, shared_bytes: 0 }
+        CudaProgram { text: text.into(), block, shared_bytes: 0, lengths: false }
     }
 
     /// The same with `bytes` of dynamic shared memory a block.
     pub fn shared_bytes(self, bytes: u32) -> Self {
         CudaProgram { shared_bytes: bytes, ..self }
+    }
+
+    /// The same for a function that takes the bindings' lengths: its last pointer is to one `unsigned long long` a
+    /// binding, the number of its bytes.
+    pub fn lengths(self) -> Self {
+        CudaProgram { lengths: true, ..self }
     }
 }
 

@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
 
 use crate::check::refuse;
+use crate::ffi::WithTexts;
 use crate::generated;
 use crate::grid::{MAX_ELEMENTS, WORKGROUP, cover, length};
 use crate::image::ImageSize;
@@ -69,7 +70,7 @@ impl Blur {
                 let ([source, weights], [target]) = arguments.slices::<f32, 2, 1>([0, 1], [2]);
                 blur(source, weights, target, info.extent as usize, info.inner as usize);
             })
-            .wgsl(generated::BLUR, NAME)
+            .texts(&generated::BLUR)
     }
 
     /// Compiles it.

@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Element, Error, Kernel, KernelSource, Manager, View, op};
 
 use crate::check::same;
+use crate::ffi::WithTexts;
 use crate::generated;
 use crate::grid::{WORKGROUP, cover, length};
 
@@ -36,7 +37,7 @@ impl CopyElements {
                 let ([source], [target]) = arguments.slices::<u32, 1, 1>([0], [1]);
                 target.copy_from_slice(source);
             })
-            .wgsl(generated::COPY, NAME)
+            .texts(&generated::COPY)
     }
 
     /// Compiles it.

@@ -5,6 +5,7 @@
 use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Element, Error, Kernel, KernelSource, Manager, View, op};
 
+use crate::ffi::WithTexts;
 use crate::generated;
 use crate::grid::{WORKGROUP, cover, length};
 
@@ -36,7 +37,7 @@ impl Fill {
                 let info: Info = arguments.parameters();
                 arguments.write::<u32>(0).fill(info.value);
             })
-            .wgsl(generated::FILL, NAME)
+            .texts(&generated::FILL)
     }
 
     /// Compiles it.

@@ -5,6 +5,7 @@
 use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
 
+use crate::ffi::WithTexts;
 use crate::generated;
 use crate::grid::{WORKGROUP, cover, length};
 
@@ -39,7 +40,7 @@ impl Histogram {
                     }
                 }
             })
-            .wgsl(generated::HISTOGRAM, NAME)
+            .texts(&generated::HISTOGRAM)
     }
 
     /// Compiles it.

@@ -1,7 +1,7 @@
 //! Kernels for tenure, each written once.
 //!
-//! The kernels here are authored in CubeCL's `#[cube]`. Their generated WGSL is part of this crate, so using them
-//! compiles no CubeCL, and each has a host form with the same results. [`Saxpy::source`] and its like give the
+//! The kernels here are authored in CubeCL's `#[cube]`. Their generated WGSL, CUDA C++ and PTX are part of this crate, so
+//! using them compiles no CubeCL, and each has a host form with the same results. [`Saxpy::source`] and its like give the
 //! [`KernelSource`]; [`Saxpy::compile`] and [`Saxpy::dispatch`] make a dispatch from tensors, with sizes checked.
 //!
 //! | kernel | what it does | elements |
@@ -42,6 +42,7 @@ mod check;
 mod copy;
 #[cfg(feature = "cubecl")]
 pub mod cube;
+mod ffi;
 mod fill;
 mod generated;
 mod grid;

@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
 
 use crate::check::{exactly, refuse};
+use crate::ffi::WithTexts;
 use crate::generated;
 use crate::grid::{MAX_ELEMENTS, MAX_GROUPS, length};
 
@@ -59,7 +60,7 @@ impl Matmul {
                 let ([a, b], [c]) = arguments.slices::<f32, 2, 1>([0, 1], [2]);
                 multiply(a, b, c, info.k as usize, info.n as usize);
             })
-            .wgsl(generated::MATMUL, NAME)
+            .texts(&generated::MATMUL)
     }
 
     /// Compiles it.

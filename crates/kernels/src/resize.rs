@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
 
 use crate::check::refuse;
+use crate::ffi::WithTexts;
 use crate::generated;
 use crate::grid::{WORKGROUP, cover, length};
 use crate::image::ImageSize;
@@ -49,7 +50,7 @@ impl Resize {
                 let ([source], [target]) = arguments.slices::<f32, 1, 1>([0], [1]);
                 resize(source, target, info);
             })
-            .wgsl(generated::RESIZE, NAME)
+            .texts(&generated::RESIZE)
     }
 
     /// Compiles it.

@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
 
 use crate::check::same;
+use crate::ffi::WithTexts;
 use crate::generated;
 use crate::grid::{WORKGROUP, cover, length};
 
@@ -42,7 +43,7 @@ impl Saxpy {
                     *y += info.a * x;
                 }
             })
-            .wgsl(generated::SAXPY, NAME)
+            .texts(&generated::SAXPY)
     }
 
     /// Compiles it.

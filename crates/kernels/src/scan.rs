@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
 
 use crate::check::{at_least, same};
+use crate::ffi::WithTexts;
 use crate::generated;
 use crate::grid::{WORKGROUP, cover, length};
 
@@ -72,7 +73,7 @@ impl PrefixSum {
                     }
                 }
             })
-            .wgsl(generated::SCAN_BLOCKS, BLOCKS)
+            .texts(&generated::SCAN_BLOCKS)
     }
 
     /// The kernel of the second step: the sum before each block. Binding 0: totals, read and write, `u32`. Parameters:
@@ -86,7 +87,7 @@ impl PrefixSum {
                     before = before.wrapping_add(own);
                 }
             })
-            .wgsl(generated::SCAN_TOTALS, TOTALS)
+            .texts(&generated::SCAN_TOTALS)
     }
 
     /// The kernel of the third step: both put together. Bindings, `u32`: 0: totals, read; 1: output, read and write.
@@ -99,7 +100,7 @@ impl PrefixSum {
                     block.iter_mut().for_each(|value| *value = value.wrapping_add(*total));
                 }
             })
-            .wgsl(generated::SCAN_ADD, ADD)
+            .texts(&generated::SCAN_ADD)
     }
 
     /// Compiles all three.

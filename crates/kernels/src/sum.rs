@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
 
 use crate::check::{at_least, exactly};
+use crate::ffi::WithTexts;
 use crate::generated;
 use crate::grid::{WORKGROUP, cover, length};
 
@@ -48,7 +49,7 @@ impl Sum {
                     *partial = sum_of_workgroup(input, group, groups);
                 }
             })
-            .wgsl(generated::SUM, NAME)
+            .texts(&generated::SUM)
     }
 
     /// Compiles it.

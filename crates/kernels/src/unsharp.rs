@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
 
 use crate::check::refuse;
+use crate::ffi::WithTexts;
 use crate::generated;
 use crate::grid::{MAX_ELEMENTS, WORKGROUP, length, spread};
 use crate::image::ImageSize;
@@ -56,7 +57,7 @@ impl Unsharp {
                 let ([original, blurred], [target]) = arguments.slices::<f32, 2, 1>([0, 1], [2]);
                 sharpen(original, blurred, target, info);
             })
-            .wgsl(generated::UNSHARP, NAME)
+            .texts(&generated::UNSHARP)
     }
 
     /// Compiles it.

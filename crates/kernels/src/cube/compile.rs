@@ -132,6 +132,8 @@ pub struct CudaText {
     pub text: String,
     /// The name of the function to start.
     pub entry: String,
+    /// Threads of a block in x, y, z that a launch has to have.
+    pub block: [u32; 3],
     /// Bytes of dynamic shared memory that a launch has to give.
     pub shared_bytes: usize,
 }
@@ -144,11 +146,13 @@ pub fn cuda(label: &str, kernel: &(impl CubeKernel + ?Sized)) -> Result<CudaText
     let failed = |source| CubeError::Compile { kernel: label.into(), source };
     let definition = define_kernel(kernel).map_err(failed)?;
     let written = definition.settings.kernel_name.to_string();
+    let block = definition.settings.cube_dim;
     let compiled = CppCompiler::<Cuda>::default().compile(definition, &Default::default()).map_err(failed)?;
     let entry = entry_name(label);
     // Only trailing blanks are changed: access stands in the parameters' types already.
     let text = with_access(&normalised(&compiled.source, &written, &entry), &[]);
-    Ok(CudaText { text, entry, shared_bytes: compiled.shared_memory_size })
+    let block = [block.x, block.y, block.z];
+    Ok(CudaText { text, entry, block, shared_bytes: compiled.shared_memory_size })
 }
 
 fn access_of(io: &BufferIOAttr) -> Access {
