@@ -29,14 +29,16 @@
 //! # }
 //! ```
 //!
-//! Backends are chosen by cargo feature; this version has `host` (the default, which needs no driver), `vulkan` and
-//! `wgpu`, whose drivers are looked for when they are opened.
+//! Backends are chosen by cargo feature; this version has `host` (the default, which needs no driver), `vulkan`, `wgpu` and
+//! `cuda`, whose drivers are looked for when they are opened.
 
 pub use tenure_core::*;
 
 #[cfg(feature = "host")]
 pub use tenure_backend_host as host;
 
+#[cfg(feature = "cuda")]
+pub use tenure_backend_cuda as cuda;
 #[cfg(feature = "vulkan")]
 pub use tenure_backend_vulkan as vulkan;
 #[cfg(feature = "wgpu")]
@@ -50,6 +52,8 @@ pub const BACKENDS: &[&str] = &[
     "vulkan",
     #[cfg(feature = "wgpu")]
     "wgpu",
+    #[cfg(feature = "cuda")]
+    "cuda",
 ];
 
 /// Opens a manager on a backend by name, with default options.
@@ -73,6 +77,8 @@ pub fn open_with_options(backend: &str, options: ManagerOptions) -> Result<Manag
         "vulkan" => Manager::open_with(vulkan::VulkanBackend::new()?, options),
         #[cfg(feature = "wgpu")]
         "wgpu" => Manager::open_with(wgpu::WgpuBackend::new().map_err(Error::Backend)?, options),
+        #[cfg(feature = "cuda")]
+        "cuda" => Manager::open_with(cuda::CudaBackend::new()?, options),
         _ => Err(Error::Backend(BackendError::new(
             BackendErrorKind::Unavailable,
             "open",

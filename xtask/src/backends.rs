@@ -3,6 +3,9 @@
 //! Not here: how a backend is built, run or installed. What a row needs from the system is installed by
 //! `test/setup.rs`.
 
+use std::path::Path;
+
+use crate::test;
 use crate::workspace::Problem;
 
 /// A backend, or a device of one, that can be named on the command line.
@@ -12,10 +15,14 @@ pub struct Backend {
     pub name: &'static str,
     /// The cargo feature of the conformance package that selects it.
     pub feature: &'static str,
+    /// A package whose library the suite loads at run time: it is built beside the suite.
+    pub library: Option<&'static str>,
     /// Variables that its process is started with, such as the one that points a loader at a driver.
     pub environment: &'static [(&'static str, &'static str)],
     /// What its devices are.
     pub nature: Nature,
+    /// Whether the machine has what it needs, as far as can be seen: `cargo xtask test` requires it then.
+    pub expected: fn() -> bool,
     /// What the machine has to have.
     pub needs: &'static str,
     /// The command, or the sentence, that mends a machine where it is unavailable.
@@ -31,30 +38,25 @@ pub enum Nature {
     Device,
 }
 
-/// A backend of the design that this version does not have.
-#[derive(Debug)]
-pub struct Planned {
-    /// Its name.
-    pub name: &'static str,
-    /// What it will be.
-    pub what: &'static str,
-}
-
 /// All backends, in the order of reports.
 pub const BACKENDS: &[Backend] = &[
     Backend {
         name: "host",
         feature: "host",
+        library: None,
         environment: &[],
         nature: Nature::Processor,
+        expected: || true,
         needs: "nothing: it runs on this machine's processors",
         fix: "nothing can be missing: please report this as a bug",
     },
     Backend {
         name: "vulkan",
         feature: "vulkan",
+        library: None,
         environment: &[],
         nature: Nature::Device,
+        expected: test::has_vulkan,
         needs: VULKAN_NEEDS,
         fix: VULKAN_FIX,
     },
@@ -62,29 +64,53 @@ pub const BACKENDS: &[Backend] = &[
     Backend {
         name: "vulkan-staged",
         feature: "vulkan",
+        library: None,
         environment: &[],
         nature: Nature::Device,
+        expected: test::has_vulkan,
         needs: VULKAN_NEEDS,
         fix: VULKAN_FIX,
     },
     Backend {
         name: "wgpu",
         feature: "wgpu",
+        library: None,
         environment: &[],
         nature: Nature::Device,
+        expected: test::has_vulkan,
         needs: "a device with a driver for Vulkan, Metal or Direct3D 12; one in software will do",
         fix: VULKAN_FIX,
     },
+    Backend {
+        name: "cuda",
+        feature: "cuda",
+        library: None,
+        environment: &[],
+        nature: Nature::Device,
+        expected: has_nvidia_device,
+        needs: "an NVIDIA device with a driver of CUDA 12.0 or newer",
+        fix: "install NVIDIA's driver: https://www.nvidia.com/drivers",
+    },
+    // The same backend on a driver in software. It is a device of its own so that nobody takes one for the other.
+    Backend {
+        name: "softcuda",
+        feature: "cuda",
+        library: Some("tenure-softcuda"),
+        environment: &[("TENURE_SOFTCUDA", "1")],
+        nature: Nature::Device,
+        expected: || cfg!(target_os = "linux"),
+        needs: "Linux: the driver in software is part of this repository, and built before",
+        fix: "run it on Linux",
+    },
 ];
+
+/// Whether the system has made a file for an NVIDIA device. True says that the suite has to run on it.
+fn has_nvidia_device() -> bool {
+    Path::new("/dev/nvidiactl").exists()
+}
 
 const VULKAN_NEEDS: &str = "a Vulkan 1.2 driver, and its validation layer for the layer's checks";
-const VULKAN_FIX: &str = crate::test::VULKAN_PACKAGES;
-
-/// Named here so that `doctor` and error messages can say plainly that they are not there yet.
-pub const PLANNED: &[Planned] = &[
-    Planned { name: "cuda", what: "NVIDIA devices" },
-    Planned { name: "softcuda", what: "a CUDA driver in software, for machines without such a device" },
-];
+const VULKAN_FIX: &str = test::VULKAN_PACKAGES;
 
 /// The backends that a list of names selects, in the table's order and each once. `all` selects all.
 ///
@@ -105,12 +131,7 @@ pub fn find(name: &str) -> Option<&'static Backend> {
 
 fn unknown_backend(name: &str) -> Problem {
     let known: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
-    let what = if PLANNED.iter().any(|planned| planned.name == name) {
-        format!("backend `{name}` is not in this version")
-    } else {
-        format!("there is no backend `{name}`")
-    };
-    Problem::new(format!("{what}; there is: {}", known.join(", ")))
+    Problem::new(format!("there is no backend `{name}`; there is: {}", known.join(", ")))
 }
 
 #[cfg(test)]
@@ -133,11 +154,5 @@ mod tests {
         let message = select(&names(&["host", "metal"])).unwrap_err().to_string();
         assert!(message.contains("no backend `metal`"), "{message}");
         assert!(message.contains("there is: host"), "{message}");
-    }
-
-    #[test]
-    fn a_planned_backend_is_said_to_be_planned() {
-        let message = select(&names(&["cuda"])).unwrap_err().to_string();
-        assert!(message.contains("not in this version"), "{message}");
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 use std::thread;
 
-use crate::backends::{BACKENDS, Backend, Nature, PLANNED};
+use crate::backends::{BACKENDS, Backend, Nature};
 use crate::terminal::{green, red, table};
 use crate::test::REQUIREMENTS;
 use crate::workspace::{Problem, Verdict, cargo, root, version_of};
@@ -18,7 +18,7 @@ use crate::workspace::{Problem, Verdict, cargo, root, version_of};
 pub fn command() -> Verdict {
     let tools = tools()?;
     println!("{}", render("tool", &tools));
-    let backends: Vec<Entry> = BACKENDS.iter().map(examine).chain(planned()).collect();
+    let backends: Vec<Entry> = BACKENDS.iter().map(examine).collect();
     println!("\n{}", render("backend", &backends));
 
     let missing: Vec<&Entry> = tools.iter().chain(&backends).filter(|entry| entry.fix.is_some()).collect();
@@ -114,15 +114,6 @@ fn examine(backend: &Backend) -> Entry {
     Entry { name: backend.name.to_owned(), state: state.to_owned(), detail, fix: None }
 }
 
-fn planned() -> impl Iterator<Item = Entry> {
-    PLANNED.iter().map(|planned| Entry {
-        name: planned.name.to_owned(),
-        state: "not in this version".to_owned(),
-        detail: planned.what.to_owned(),
-        fix: None,
-    })
-}
-
 /// The processor's name where the system says it.
 fn processor() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -174,8 +165,7 @@ mod tests {
 
     #[test]
     fn every_backend_of_the_design_has_a_row() {
-        let names: Vec<String> =
-            BACKENDS.iter().map(examine).chain(planned()).map(|entry| entry.name).collect();
+        let names: Vec<String> = BACKENDS.iter().map(examine).map(|entry| entry.name).collect();
         assert_eq!(names, ["host", "vulkan", "vulkan-staged", "wgpu", "cuda", "softcuda"]);
     }
 }

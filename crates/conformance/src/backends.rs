@@ -16,6 +16,10 @@ pub const NAMES: &[&str] = &[
     "vulkan-staged",
     #[cfg(feature = "wgpu")]
     "wgpu",
+    #[cfg(feature = "cuda")]
+    "cuda",
+    #[cfg(feature = "cuda")]
+    "softcuda",
 ];
 
 /// The suite of a backend; `None` if this build has none of that name.
@@ -41,10 +45,14 @@ pub fn suite(name: &str) -> Option<Suite> {
             let open = move || WgpuBackend::with_options(options.clone());
             Some(Suite::new(name, open).expectations(wgpu_expectations()))
         }
+        #[cfg(feature = "cuda")]
+        "cuda" | "softcuda" => Some(cuda::suite(name)),
         _ => None,
     }
 }
 
+#[cfg(feature = "cuda")]
+mod cuda;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 /// What is expected of the wgpu backend. Topics of which every case runs are required. In the others what needs host

@@ -4,7 +4,11 @@
 //! invocation and check the bound. So cases dispatch [`groups_for`] the number of elements. Not here: kernels of one
 //! case alone.
 
+mod ffi;
+
 use tenure_core::{Access, KernelSource};
+
+use self::ffi::WithCuda;
 
 /// Invocations in a workgroup of every form for devices.
 pub const WORKGROUP: u32 = 64;
@@ -73,6 +77,7 @@ fn scale() -> KernelSource {
             }
         })
         .wgsl(include_str!("kernels/scale.wgsl"), "scale")
+        .cuda("scale")
 }
 
 fn add() -> KernelSource {
@@ -84,6 +89,7 @@ fn add() -> KernelSource {
             }
         })
         .wgsl(include_str!("kernels/add.wgsl"), "add")
+        .cuda("add")
 }
 
 fn saxpy() -> KernelSource {
@@ -96,6 +102,7 @@ fn saxpy() -> KernelSource {
             }
         })
         .wgsl(include_str!("kernels/saxpy.wgsl"), "saxpy")
+        .cuda("saxpy")
 }
 
 fn increment() -> KernelSource {
@@ -106,6 +113,7 @@ fn increment() -> KernelSource {
             }
         })
         .wgsl(include_str!("kernels/increment.wgsl"), "increment")
+        .cuda("increment")
 }
 
 fn iota() -> KernelSource {
@@ -116,6 +124,7 @@ fn iota() -> KernelSource {
             }
         })
         .wgsl(include_str!("kernels/iota.wgsl"), "iota")
+        .cuda("iota")
 }
 
 fn copy_u32() -> KernelSource {
@@ -125,6 +134,7 @@ fn copy_u32() -> KernelSource {
             y.copy_from_slice(x);
         })
         .wgsl(include_str!("kernels/copy_u32.wgsl"), "copy_u32")
+        .cuda("copy_u32")
 }
 
 fn fail() -> KernelSource {
@@ -133,7 +143,30 @@ fn fail() -> KernelSource {
 
 #[cfg(test)]
 mod tests {
+    use tenure_core::kernel::DeviceProgram;
+
     use super::*;
+
+    #[test]
+    fn every_portable_kernel_has_a_function_in_the_text_for_cuda() {
+        for source in KernelSet::new().portable() {
+            let label = source.label();
+            let texts: Vec<_> = source
+                .device_forms()
+                .filter_map(|form| match &form.program {
+                    DeviceProgram::Ptx(program) => Some(program),
+                    _ => None,
+                })
+                .collect();
+            let [program] = texts[..] else { panic!("`{label}` has {} PTX texts", texts.len()) };
+            assert!(program.text.contains(&format!(".visible .entry {label}(")), "{label}");
+            // A pointer a binding, one to the lengths, and one to the parameters where there are some.
+            let pointers = program.text.matches(&format!(".param .u64 {label}_param_")).count();
+            let parameters = usize::from(matches!(label, "scale" | "saxpy"));
+            assert_eq!(pointers, source.bindings().len() + 1 + parameters, "{label}");
+            assert_eq!(program.block, [WORKGROUP, 1, 1]);
+        }
+    }
 
     #[test]
     fn groups_cover_every_element() {

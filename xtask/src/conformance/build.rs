@@ -1,4 +1,4 @@
-//! Builds the conformance executable with the feature of one backend and no other.
+//! Builds the conformance executable with the feature of one backend and no other, and the library that it loads.
 //!
 //! That it builds with one feature alone is itself a check: features select. Not here: running it (`runner.rs`).
 
@@ -37,6 +37,11 @@ pub enum Built {
 /// # Errors
 /// Cargo cannot be started, or succeeds without naming an executable.
 pub fn build(backend: &Backend, profile: Profile) -> Result<Built, Problem> {
+    if let Some(package) = backend.library
+        && !build_library(package, profile)?
+    {
+        return Ok(Built::Refused);
+    }
     let mut command = cargo(["build", "--package", PACKAGE, "--bin", PACKAGE, "--no-default-features"]);
     command.args(["--features", backend.feature, "--message-format", "json-render-diagnostics"]);
     if profile == Profile::Release {
@@ -60,6 +65,17 @@ pub fn build(backend: &Backend, profile: Profile) -> Result<Built, Problem> {
     executable
         .map(Built::Ready)
         .ok_or_else(|| Problem::new(format!("cargo built {PACKAGE} but named no executable")))
+}
+
+/// Builds the library that the suite loads, into the folder of the executable. True if it is there.
+fn build_library(package: &'static str, profile: Profile) -> Result<bool, Problem> {
+    let mut command = cargo(["build", "--package", package, "--lib"]);
+    if profile == Profile::Release {
+        command.arg("--release");
+    }
+    let status =
+        command.stdin(Stdio::null()).status().map_err(Problem::while_doing("starting cargo build"))?;
+    Ok(status.success())
 }
 
 /// The part of cargo's messages that matters here.

@@ -261,8 +261,10 @@ fn software_is_named_as_such() {
     static CUDA: Backend = Backend {
         name: "host",
         feature: "cuda",
+        library: None,
         environment: &[],
         nature: Nature::Device,
+        expected: || false,
         needs: "",
         fix: "",
     };

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-pub use self::setup::{REQUIREMENTS, VULKAN_PACKAGES};
+pub use self::setup::{REQUIREMENTS, VULKAN_PACKAGES, has_vulkan};
 
 use self::counts::Counts;
 use self::output::Output;
-use crate::backends::{BACKENDS, Nature};
+use crate::backends::BACKENDS;
 use crate::conformance;
 use crate::kernels;
 use crate::terminal::{bold, green, red, seconds, table, yellow};
@@ -114,9 +114,9 @@ fn documentation() -> Command {
     command
 }
 
-/// The embedded backend, and those whose driver is there: that one cannot be opened is then a failure.
+/// Those for which the machine has what they need: that one cannot be opened is then a failure.
 fn required_backends() -> Vec<String> {
-    let there = BACKENDS.iter().filter(|backend| backend.nature == Nature::Processor || setup::has_vulkan());
+    let there = BACKENDS.iter().filter(|backend| (backend.expected)());
     there.map(|backend| backend.name.to_owned()).collect()
 }
 

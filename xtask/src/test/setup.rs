@@ -55,6 +55,14 @@ pub const REQUIREMENTS: &[Requirement] = &[
         consent: Consent::AsRoot,
         needed: false,
     },
+    // Without it the PTX of kernels is not made anew to compare; it is used as it is.
+    Requirement {
+        name: "clang-19",
+        present: || workspace::version_of(Command::new("clang-19").arg("--version")).is_some(),
+        install: "apt-get update && apt-get install --yes --no-install-recommends clang-19",
+        consent: Consent::AsRoot,
+        needed: false,
+    },
 ];
 
 /// Loader, software driver and validation layer, on Debian and Ubuntu.

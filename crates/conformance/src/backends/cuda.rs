@@ -1,0 +1,56 @@
+//! The suite on the CUDA backend: on the machine's driver, or as `softcuda` on the one in software, which has to be
+//! asked for by name so that its results are never taken for a device's.
+//!
+//! Not here: the backend.
+
+use std::sync::OnceLock;
+
+use tenure_backend_cuda::CudaBackend;
+use tenure_core::{Backend, BackendError, BackendErrorKind};
+
+use crate::expectations::Expectations;
+use crate::harness::Suite;
+
+/// The suite of `cuda` or `softcuda`.
+pub(super) fn suite(name: &str) -> Suite {
+    let software = name == "softcuda";
+    // The primary context goes with its last user, and takes its time to come back.
+    let first = OnceLock::new();
+    let open = move || {
+        if first.get().is_none() {
+            let backend = CudaBackend::new()?;
+            is_as_asked(&backend, software)?;
+            let _ = first.set(backend);
+        }
+        CudaBackend::new()
+    };
+    Suite::new(name, open).expectations(expectations())
+}
+
+fn is_as_asked(backend: &CudaBackend, software: bool) -> Result<(), BackendError> {
+    let message = match (backend.info().software, software) {
+        (true, false) => "the driver is the one in software; ask for it as `softcuda`",
+        (false, true) => "the driver is the machine's; set TENURE_SOFTCUDA to 1 for the one in software",
+        _ => return Ok(()),
+    };
+    Err(BackendError::new(BackendErrorKind::Unavailable, "open device", message))
+}
+
+/// Everything is required but what needs host closures as kernels, which a device never runs, and what a lost device of
+/// CUDA's does not do: be destroyed, and open again in the same process.
+fn expectations() -> Expectations {
+    const HOST: &str = "a kernel on a device cannot fail alone, and host closures do not run there";
+    const STICKY: &str = "after a loss the process must restart";
+    let unsupported = [
+        ("sequences/a_failed_one_can_be_evaluated_again", HOST),
+        ("sequences/ways_out_of_failed", HOST),
+        ("sequences/a_failure_stays_with_its_execution", HOST),
+        ("hooks/a_kernel_that_fails_is_told_by_finish", HOST),
+        ("cancellation/failed_work_is_told_all_the_same", HOST),
+        ("observability/events_of_a_failed_execution", HOST),
+        ("input/wrong_parameters", HOST),
+        ("loss/a_new_manager_opens", STICKY),
+    ];
+    let required = Expectations::new().require("*");
+    unsupported.into_iter().fold(required, |list, (case, reason)| list.unsupported(case, reason))
+}
