@@ -83,7 +83,8 @@ impl Bus {
     /// The allocation that holds a range, and the range's offset.
     fn find(&self, address: u64, bytes: usize, access: Access) -> Result<(&Allocation, u64), MemoryFault> {
         let fault = |kind| MemoryFault { address, bytes, kind };
-        if matches!(bytes, 2 | 4 | 8 | 16) && !address.is_multiple_of(bytes as u64) {
+        // Other accesses may be those of neighbouring threads together.
+        if access == Access::Atomic && !address.is_multiple_of(bytes as u64) {
             return Err(fault(MemoryFaultKind::Misaligned));
         }
         let recent = self.recent.load(Ordering::Relaxed);
@@ -161,7 +162,7 @@ fn code_of(kind: &FaultKind) -> Option<Code> {
             MemoryFaultKind::Uninitialised => None,
         },
         FaultKind::Assert { .. } => Some(Code::ASSERT),
-        FaultKind::StepLimit => Some(Code::LAUNCH_TIMEOUT),
+        FaultKind::StepLimit(_) => Some(Code::LAUNCH_TIMEOUT),
         _ => Some(Code::LAUNCH_FAILED),
     }
 }
@@ -174,6 +175,10 @@ fn in_words(kind: &FaultKind) -> String {
             MemoryFaultKind::Misaligned => "misaligned access".to_owned(),
             MemoryFaultKind::Uninitialised => "read of memory that nobody wrote".to_owned(),
         },
-        other => format!("fault of a kernel: {other:?}"),
+        FaultKind::Trap => "a kernel ran `trap`".to_owned(),
+        FaultKind::Assert { message, file, line, .. } => {
+            format!("{file}:{line}: assertion `{message}` failed")
+        }
+        other => format!("a kernel went wrong: {other:?}"),
     }
 }

@@ -1,101 +1,60 @@
-//! Running a kernel; a stand-in that runs none.
+//! One launch of one kernel, run to its end on the calling thread.
 //!
-//! Not here: reading PTX.
+//! Here: the entry. A launch runs its blocks one after the other (`block.rs`); the warps of a block take turns, and
+//! the lanes of a warp run each instruction together (`warp.rs`). Accesses are thereby in one order. Not here: the text
+//! of kernels (`crate::ptx`), device memory, which whoever launches has behind [`Memory`].
 
+mod access;
+mod arithmetic;
+mod atomic;
+mod barrier;
+mod block;
+mod exchange;
+mod fault;
+mod lanes;
+mod launch;
+mod memory;
+mod operate;
+mod warp;
+
+use self::block::Block;
+pub use self::fault::{Fault, FaultKind};
+pub use self::launch::{DEFAULT_STEPS, Launch, Limits};
+pub use self::memory::{Memory, MemoryFault, MemoryFaultKind};
 use crate::ptx::Kernel;
 
-/// One launch.
-pub struct Launch<'a> {
-    /// Blocks.
-    pub grid: [u32; 3],
-    /// Threads.
-    pub block: [u32; 3],
-    /// Shared memory of the launch.
-    pub dynamic_shared_bytes: u32,
-    /// The parameter block.
-    pub parameters: &'a [u8],
-}
-
-/// Global memory.
-pub trait Memory: Sync {
-    /// Reads.
-    ///
-    /// # Errors
-    /// The address is wrong.
-    fn load(&self, address: u64, into: &mut [u8]) -> Result<(), MemoryFault>;
-    /// Writes.
-    ///
-    /// # Errors
-    /// The address is wrong.
-    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), MemoryFault>;
-    /// Changes in one step.
-    ///
-    /// # Errors
-    /// The address is wrong.
-    fn atomic(
-        &self,
-        address: u64,
-        bytes: usize,
-        change: &mut dyn FnMut(u64) -> u64,
-    ) -> Result<u64, MemoryFault>;
-}
-
-/// A wrong access.
-#[derive(Clone, Debug)]
-pub struct MemoryFault {
-    /// Where.
-    pub address: u64,
-    /// How many bytes.
-    pub bytes: usize,
-    /// Why.
-    pub kind: MemoryFaultKind,
-}
-
-/// Why an access is wrong.
-#[derive(Clone, Copy, Debug)]
-pub enum MemoryFaultKind {
-    /// Nothing is there.
-    OutOfRange,
-    /// It was freed.
-    UseAfterFree,
-    /// It is not aligned.
-    Misaligned,
-    /// Nobody wrote it.
-    Uninitialised,
-}
-
-/// The end of a kernel that went wrong.
-#[derive(Clone, Debug)]
-pub struct Fault {
-    /// The kernel.
-    pub kernel: String,
-    /// The line of its text.
-    pub line: u32,
-    /// The block.
-    pub block: [u32; 3],
-    /// The thread.
-    pub thread: [u32; 3],
-    /// What it is.
-    pub kind: FaultKind,
-}
-
-/// What went wrong.
-#[derive(Clone, Debug)]
-pub enum FaultKind {
-    /// An access.
-    Memory(MemoryFault),
-    /// A trap.
-    Trap,
-    /// An assertion.
-    Assert(String),
-    /// Too many steps.
-    StepLimit,
-}
-
-/// Runs a launch.
+/// Runs all blocks of the launch to their end, with the usual limits.
+///
+/// Threads of a block make progress even if others of it wait for them in a loop. Blocks run one after the other in
+/// the order of their indices, so a block may wait for an earlier one, never for a later one: that ends at the limit
+/// of steps.
 ///
 /// # Errors
-/// A fault.
-pub fn run(_kernel: &Kernel, _launch: &Launch<'_>, _memory: &dyn Memory) -> Result<(), Fault> {
+/// What a device would stop at: an access outside of memory, a trap, a barrier that can never complete; and a launch
+/// that the kernel cannot have.
+pub fn run(kernel: &Kernel, launch: &Launch<'_>, memory: &dyn Memory) -> Result<(), Fault> {
+    run_within(kernel, launch, memory, &Limits::default())
+}
+
+/// As [`run`], with limits of one's own.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_within(
+    kernel: &Kernel,
+    launch: &Launch<'_>,
+    memory: &dyn Memory,
+    limits: &Limits,
+) -> Result<(), Fault> {
+    launch::check(kernel, launch)?;
+    let [columns, rows, layers] = launch.grid;
+    let mut block = Block::new(kernel, launch, memory, limits.steps);
+    for z in 0..layers {
+        for y in 0..rows {
+            for x in 0..columns {
+                block.run([x, y, z])?;
+            }
+        }
+    }
     Ok(())
 }

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use super::allocation::{Allocation, Handle, Kind};
 use super::ffi::{ALIGNMENT, Backing};
 
-/// Where the addresses of the first device start. Processors with 48 or 57 address bits have nothing there.
-const FIRST: u64 = 1 << 58;
+/// Where the addresses of the first device start. Processors with 48 address bits have nothing there, and those with 57
+/// only what a program asks for by address. Kernels see their other memories from 2^56 on.
+const FIRST: u64 = 1 << 52;
 
 /// How many addresses a device has.
-const DEVICE: u64 = 1 << 48;
+const DEVICE: u64 = 1 << 46;
 
 /// Bytes between allocations, so that running over the end of one does not reach the next.
 const GUARD: u64 = 4096;
