@@ -1,0 +1,97 @@
+//! Programs that use the driver as any program does: through cudarc, from the shared library, each in a process of its
+//! own.
+//!
+//! Here: starting them, and what is asked of all of them at their end. The programs are in `cases/`. An error that stays
+//! ends with its process, and settings are read once, so no two programs share one.
+
+mod cases;
+mod ffi;
+mod gate;
+mod kit;
+mod ptx;
+
+use std::process::{Command, ExitCode};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A program.
+pub struct Case {
+    /// `topic/what_is_shown`.
+    pub name: &'static str,
+    /// Variables that it is started with.
+    pub environment: &'static [(&'static str, &'static str)],
+    /// What it does.
+    pub body: fn(),
+    /// Words that the report of its one violation has; `None` for no violation.
+    pub violation: Option<&'static str>,
+    /// What it leaves behind.
+    pub leaks: u64,
+}
+
+impl Case {
+    /// A program that does nothing wrong.
+    pub const fn new(name: &'static str, body: fn()) -> Case {
+        Case { name, environment: &[], body, violation: None, leaks: 0 }
+    }
+
+    /// With variables.
+    pub const fn with(self, environment: &'static [(&'static str, &'static str)]) -> Case {
+        Case { environment, ..self }
+    }
+
+    /// That has to be reported, in these words.
+    pub const fn reported(self, words: &'static str) -> Case {
+        Case { violation: Some(words), ..self }
+    }
+
+    /// That leaves so many objects behind.
+    pub const fn leaking(self, leaks: u64) -> Case {
+        Case { leaks, ..self }
+    }
+}
+
+/// Tells a process which program it is.
+const VARIABLE: &str = "SOFTCUDA_TEST_PROGRAM";
+
+fn main() -> ExitCode {
+    let cases = cases::all();
+    if let Ok(name) = std::env::var(VARIABLE) {
+        let case = cases.iter().find(|case| case.name == name).expect("a program of that name");
+        run(case);
+        return ExitCode::SUCCESS;
+    }
+    let trials = cases.into_iter().map(|case| Trial::test(case.name, move || start(&case)));
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
+
+/// In a process of its own: does what the program does, and looks at what the driver found.
+fn run(case: &Case) {
+    ffi::load();
+    (case.body)();
+    let report = ffi::take_report();
+    match case.violation {
+        None => assert_eq!(ffi::violations(), 0, "it does nothing wrong:\n{report}"),
+        Some(words) => {
+            assert!(ffi::violations() > 0, "it does wrong and nothing was reported");
+            assert!(report.contains(words), "the report has no `{words}`:\n{report}");
+        }
+    }
+    assert_eq!(ffi::leaks(), case.leaks, "leaks");
+}
+
+fn start(case: &Case) -> Result<(), Failed> {
+    let mut program = Command::new(std::env::current_exe()?);
+    program.env(VARIABLE, case.name);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SOFTCUDA_")) {
+        if name != VARIABLE {
+            program.env_remove(name);
+        }
+    }
+    program.envs(case.environment.iter().copied());
+    let output = program.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{}\n{words}", output.status).into())
+}
