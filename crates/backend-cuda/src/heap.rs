@@ -157,11 +157,6 @@ impl<M: Memory> Heap<M> {
         let chunks = unused.iter().map(|chunk| chunk.memory.bytes());
         chunks.chain(idle.values().flatten().map(|memory| memory.bytes())).sum::<usize>() as u64
     }
-
-    #[cfg(test)]
-    pub(crate) fn idle_bytes(&self) -> usize {
-        self.state.lock().idle_bytes
-    }
 }
 
 impl<M: Memory> Piece<M> {

@@ -41,12 +41,6 @@ impl CudaSequence {
         CudaSequence { form: Form::Fresh, recording: Recording::default(), device, queue }
     }
 
-    /// Whether the next submission is one of a graph.
-    #[cfg(test)]
-    pub(crate) fn is_graph(&self) -> bool {
-        matches!(self.form, Form::Graph(_))
-    }
-
     fn send(&mut self, submission: &Submission<'_>) -> Result<(), BackendError> {
         let device = self.device.clone();
         let current = device.context.enter()?;

@@ -263,7 +263,11 @@ fn a_key_is_a_scopes_and_a_periods(bed: &Bed) {
     }
     let report = outer.finish_blocking().unwrap();
     assert_eq!(runs(&report), [("once", 1), ("each", 1), ("after", 1)]);
-    assert_eq!(order.seen(), ["each #1", "each #1", "once", "once", "after", "after"]);
+    // In each scope the execution's hook comes before the scope's; the outer one's may come any time before that.
+    let seen = order.seen();
+    let early = ["each #1", "each #1", "once", "once", "after", "after"];
+    let late = ["each #1", "once", "each #1", "once", "after", "after"];
+    assert!(seen == early || seen == late, "{seen:?}");
 }
 
 /// A key whose hook has had its run stays taken: another hook's attempt to register it again is the first one.
