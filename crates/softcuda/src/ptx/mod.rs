@@ -5,6 +5,7 @@
 
 mod decode;
 mod error;
+mod functions;
 mod lexer;
 mod parser;
 pub(crate) mod program;
