@@ -22,7 +22,7 @@ pub(super) fn block<'a>(parser: &mut Parser<'a>) -> Result<Vec<Statement<'a>>, P
             }
             Kind::Mark('{') => {
                 parser.next();
-                statements.push(Statement::Block(block(parser)?));
+                statements.push(Statement::Block(parser.nested(block)?));
             }
             Kind::Mark(';') => {
                 parser.next();

@@ -294,7 +294,7 @@ fn declarator<'a>(
 fn initialiser<'a>(parser: &mut Parser<'a>, into: &mut Vec<Initial<'a>>) -> Result<(), ParseError> {
     if parser.take('{') {
         loop {
-            initialiser(parser, into)?;
+            parser.nested(|parser| initialiser(parser, into))?;
             if parser.take('}') {
                 return Ok(());
             }
