@@ -258,6 +258,32 @@ fn launches_that_a_kernel_cannot_have_are_refused() {
     }
 }
 
+#[test]
+fn required_extents_are_required() {
+    let text = text("").replace("(.param .u64 base)", "(.param .u64 base)\n.reqntid 16, 2\n");
+    let module = module(&text);
+    let kernel = module.kernel("k").unwrap();
+    assert_eq!(kernel.max_threads(), Some(32));
+    let memory = Flat::new(0);
+    let parameters = parameters(&[BASE]);
+    let run = |block| {
+        let launch = Launch { grid: [1; 3], block, dynamic_shared_bytes: 0, parameters: &parameters };
+        softcuda::execute::run(kernel, &launch, &memory)
+    };
+    assert!(run([16, 2, 1]).is_ok());
+    assert!(matches!(run([32, 1, 1]).unwrap_err().kind, FaultKind::Launch(_)));
+}
+
+#[test]
+fn a_kernel_outlives_its_module_and_goes_to_other_threads() {
+    let kernel = module(&text("st.global.u32 [%base], 7;")).kernel("k").unwrap().clone();
+    let memory = Flat::new(4);
+    std::thread::scope(|scope| {
+        scope.spawn(|| launch(&kernel, 32, &memory, 0).unwrap());
+    });
+    assert_eq!(memory.words(), [7]);
+}
+
 /// Random programs of forward branches and counted loops, against a walk of each thread alone.
 #[derive(Clone, Debug)]
 enum Step {

@@ -125,8 +125,12 @@ impl Warp {
         {
             let before = left;
             let yielded = self.run_group(group, limit, environment, &mut left)?;
-            if yielded && self.groups.len() == 1 {
-                break;
+            if yielded {
+                // It may wait for what the host or another launch does.
+                std::thread::yield_now();
+                if self.groups.len() == 1 {
+                    break;
+                }
             }
             // One that ran all of this turn may wait for what another does.
             self.taking_turns = yielded || left == 0 && before == steps && self.groups.len() > 1;

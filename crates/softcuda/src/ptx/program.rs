@@ -37,6 +37,7 @@ pub(crate) struct Program {
     /// Of one thread.
     pub local_bytes: u32,
     pub max_threads: Option<u32>,
+    pub required: Option<[u32; 3]>,
 }
 
 /// A value that is the same in every lane and launch.

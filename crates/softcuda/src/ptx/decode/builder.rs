@@ -136,6 +136,7 @@ impl<'a> Builder<'a> {
             dynamic_shared: u32::try_from(dynamic).map_err(|_| too_large("shared memory"))?,
             local_bytes: u32::try_from(self.local).map_err(|_| too_large("local memory"))?,
             max_threads: function.max_threads,
+            required: function.required,
         })
     }
 
