@@ -111,6 +111,19 @@ fn lanes_that_wait_in_a_loop_let_others_go_on() {
     run_words(&body, 96, 1).unwrap();
 }
 
+/// As above, but lanes part and meet within the loop in which they wait.
+#[test]
+fn lanes_that_part_while_they_wait_let_others_go_on() {
+    let body = "
+        .shared .align 4 .b8 gone[4]; mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; mov.u32 %r2, 0; mov.u32 %r6, 0;
+        st.shared.u32 [gone], %r2; bar.warp.sync 0xffffffff; @!%p1 bra GIVE;
+        WAIT: add.u32 %r6, %r6, 1; and.b32 %r7, %r6, %r1; setp.eq.u32 %p3, %r7, 0; @%p3 bra OVER; add.u32 %r8, %r8, 1;
+        OVER: ld.volatile.shared.u32 %r3, [gone]; setp.eq.u32 %p2, %r3, 0; @%p2 bra WAIT; bra END;
+        GIVE: mov.u32 %r2, 1; st.volatile.shared.u32 [gone], %r2; mov.u32 %r3, 1;
+        END: st.global.u32 [%base], %r3;";
+    assert_eq!(run_words(body, 32, 1).unwrap(), [1]);
+}
+
 /// A lock that every lane takes in its turn.
 #[test]
 fn a_lock_is_taken_by_one_lane_after_the_other() {

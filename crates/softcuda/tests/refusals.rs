@@ -119,6 +119,8 @@ fn the_form_of_a_text_is_checked() {
         ),
         (".version 7.0\n.entry k() { .reg .b32 r; { .reg .b32 s; } mov.u32 r, s; ret; }", "`s`"),
         (".version 7.0\n.global .align 3 .u32 x;", "alignment"),
+        (".version 7.0\n.entry k() { .shared .b8 s[49153]; ret; }", "49153 bytes of static shared memory"),
+        (".version 7.0\n.entry k() { .local .b8 s[524289]; ret; }", "524289 bytes of local memory"),
         (".version 7.0\n.global .texref t;", "`.texref`"),
         (".version 7.0\n.entry k() { mov.u32 , ; }", "operand"),
         (".version 7.0\n.entry k() { .reg .f32 f; mov.f32 f, 0f12; ret; }", "`0f12`"),
