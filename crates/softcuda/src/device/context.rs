@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 
 use super::queue::Queue;
 use super::state::State;
@@ -38,22 +39,23 @@ pub struct Context {
 }
 
 thread_local! {
-    static STACK: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
+    // Never dropped: destructors of a thread's other locals call the driver too, whatever their order.
+    static STACK: ManuallyDrop<RefCell<Vec<Handle>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// The context that is current on this thread, whether it still is there or not; 0 for none.
 pub fn top() -> Handle {
-    STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
+    STACK.with(|stack| stack.borrow().last().copied().unwrap_or(0))
 }
 
 /// Makes a context current.
 pub fn push(context: Handle) {
-    STACK.with_borrow_mut(|stack| stack.push(context));
+    STACK.with(|stack| stack.borrow_mut().push(context));
 }
 
 /// Makes the one below current.
 pub fn pop() -> Option<Handle> {
-    STACK.with_borrow_mut(Vec::pop)
+    STACK.with(|stack| stack.borrow_mut().pop())
 }
 
 /// Puts a context in the place of the current one; 0 takes that away.
