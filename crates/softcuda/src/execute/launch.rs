@@ -47,6 +47,8 @@ pub(super) fn check(kernel: &Kernel, launch: &Launch<'_>) -> Result<(), Fault> {
     let shared = u64::from(kernel.program().dynamic_shared) + u64::from(launch.dynamic_shared_bytes);
     let problem = if threads == 0 || product(launch.grid) == 0 {
         "a grid or block of no threads".to_owned()
+    } else if let Some(required) = kernel.program().required.filter(|required| *required != launch.block) {
+        format!("blocks of {:?} threads, where it takes {required:?}", launch.block)
     } else if threads > most {
         format!("blocks of {threads} threads, where {most} is the most")
     } else if shared > MAX_SHARED {

@@ -25,7 +25,12 @@ pub(super) struct Warp {
     pub waiting: Vec<Waiting>,
     /// Whether groups take turns, whatever their places.
     taking_turns: bool,
+    /// Turns in a row that ended while several groups could run.
+    crowded: u32,
 }
+
+/// Turns with several groups after which the one that waited longest has one.
+const CROWDED: u32 = 3;
 
 /// Lanes that go on at the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +85,7 @@ impl Warp {
             groups: Vec::new(),
             waiting: Vec::new(),
             taking_turns: false,
+            crowded: 0,
         }
     }
 
@@ -90,6 +96,7 @@ impl Warp {
         self.groups.push(Group { place: 0, mask: live });
         self.waiting.clear();
         self.taking_turns = false;
+        self.crowded = 0;
     }
 
     pub fn can_run(&self) -> bool {
@@ -125,13 +132,31 @@ impl Warp {
         {
             let before = left;
             let yielded = self.run_group(group, limit, environment, &mut left)?;
-            if yielded && self.groups.len() == 1 {
-                break;
+            if yielded {
+                // It may wait for what the host or another launch does.
+                std::thread::yield_now();
+                if self.groups.len() == 1 {
+                    break;
+                }
             }
-            // One that ran all of this turn may wait for what another does.
-            self.taking_turns = yielded || left == 0 && before == steps && self.groups.len() > 1;
+            self.taking_turns = yielded;
+            if left == 0 {
+                let ran_alone = before == steps;
+                self.end_turn(ran_alone);
+            }
         }
         Ok(steps - left)
+    }
+
+    /// Groups that are in front may have what those behind wait for in a loop. One that ran all of a turn alone is
+    /// likely to wait. Several may part and meet within such a loop: so after some turns the others come first too.
+    fn end_turn(&mut self, ran_alone: bool) {
+        let several = self.groups.len() > 1;
+        self.crowded = if several { self.crowded + 1 } else { 0 };
+        if several && (ran_alone || self.crowded == CROWDED) {
+            self.taking_turns = true;
+            self.crowded = 0;
+        }
     }
 
     /// The group to run, and the place at which it meets others.

@@ -64,8 +64,6 @@ impl Map {
         };
         let allocation = Arc::new(Allocation::new(address, kind, device, context, backing, watch));
         self.allocations.insert(address, allocation.clone());
-        // Host addresses come again.
-        self.gone.remove(&address);
         self.snapshot = None;
         allocation
     }
@@ -113,6 +111,10 @@ impl Map {
     pub fn remove(&mut self, address: u64) -> Option<Arc<Allocation>> {
         let allocation = self.allocations.remove(&address)?;
         self.snapshot = None;
+        // The host gives its addresses out again, for whatever it likes.
+        if allocation.kind.is_host() {
+            return Some(allocation);
+        }
         self.gone.insert(address, allocation.bytes);
         self.gone_order.push_back(address);
         if self.gone_order.len() > REMEMBERED

@@ -35,7 +35,7 @@ pub(crate) enum Kind {
 /// # Errors
 /// A character that PTX does not have, a comment or string without an end.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
-    let mut lexer = Lexer { text, at: 0, line: 1, line_start: 0 };
+    let mut lexer = Lexer { text, at: 0, place: Position { line: 1, column: 1 }, counted: 0 };
     let mut tokens = Vec::with_capacity(text.len() / 5);
     loop {
         let token = lexer.next()?;
@@ -49,8 +49,9 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
 struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    line: u32,
-    line_start: usize,
+    /// Of the byte `counted`.
+    place: Position,
+    counted: usize,
 }
 
 impl<'a> Lexer<'a> {
@@ -138,11 +139,11 @@ impl<'a> Lexer<'a> {
     }
 
     fn step(&mut self) {
-        if self.byte(0) == Some(b'\n') {
-            self.line += 1;
-            self.line_start = self.at + 1;
-        }
         self.at += 1;
+        if self.text.as_bytes().get(self.at - 1) == Some(&b'\n') {
+            self.place = Position { line: self.place.line + 1, column: 1 };
+            self.counted = self.at;
+        }
     }
 
     fn skip_while(&mut self, wanted: impl Fn(u8) -> bool) {
@@ -160,9 +161,12 @@ impl<'a> Lexer<'a> {
         self.text.get(self.at..).unwrap_or("")
     }
 
-    fn position(&self) -> Position {
-        let columns = self.text.get(self.line_start..self.at).map_or(0, |before| before.chars().count());
-        Position { line: self.line, column: columns as u32 + 1 }
+    /// Where the lexer is. Counts on from where it was asked last, so that long lines cost no more than short ones.
+    fn position(&mut self) -> Position {
+        let columns = self.text.get(self.counted..self.at).map_or(0, |between| between.chars().count());
+        self.place.column += columns as u32;
+        self.counted = self.at;
+        self.place
     }
 }
 

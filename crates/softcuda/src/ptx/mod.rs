@@ -2,9 +2,14 @@
 //!
 //! Here: what a module and a kernel tell about themselves. `lexer.rs` and `parser/` make the tree of `syntax.rs`,
 //! `decode/` turns each kernel of it into the form of `program.rs`. Not here: running it.
+//!
+//! Taken are the instructions of ordinary code: integers, floats down to halves, memory, atomic operations, barriers,
+//! and what warps do together. Everything else is refused by name, among it textures, matrices (`mma`), asynchronous
+//! copies and `mbarrier`, clusters, recursion, calls by pointer, and `printf`.
 
 mod decode;
 mod error;
+mod functions;
 mod lexer;
 mod parser;
 pub(crate) mod program;
@@ -145,7 +150,9 @@ impl Kernel {
 
     /// The most threads of a block, where the text limits them (`.maxntid`, `.reqntid`).
     pub fn max_threads(&self) -> Option<u32> {
-        self.program.max_threads
+        let required =
+            self.program.required.map(|extents| extents.iter().copied().fold(1, u32::saturating_mul));
+        required.or(self.program.max_threads)
     }
 
     pub(crate) fn program(&self) -> &Program {

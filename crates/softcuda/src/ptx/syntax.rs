@@ -21,8 +21,10 @@ pub(crate) struct Function<'a> {
     pub position: Position,
     pub results: Vec<Formal<'a>>,
     pub parameters: Vec<Formal<'a>>,
-    /// `.maxntid` or `.reqntid`, as the product of its numbers.
+    /// `.maxntid`, as the product of its numbers.
     pub max_threads: Option<u32>,
+    /// `.reqntid`: the only extents of a block that it can have.
+    pub required: Option<[u32; 3]>,
     /// None for a declaration.
     pub body: Option<Vec<Statement<'a>>>,
 }

@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod operation;
+
 use std::sync::Mutex;
 
 use softcuda::execute::{Fault, Launch, Limits, Memory, MemoryFault, MemoryFaultKind, run_within};

@@ -29,7 +29,7 @@ pub fn load() {
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
         $(
-            #[allow(non_snake_case)]
+            #[allow(non_snake_case, clippy::too_many_arguments)]
             pub fn $name($($argument: $type),*) -> Answer {
                 // SAFETY: programs pass pointers to values that live for the call, or as long as the work.
                 let code = unsafe { sys::$name($($argument),*) };
@@ -177,7 +177,8 @@ pub fn calls(function: &str) -> u64 {
 pub fn take_report() -> String {
     let mut bytes = vec![0u8; 1 << 20];
     // SAFETY: it has this type.
-    let function = unsafe { library().get::<unsafe extern "C" fn(*mut u8, usize) -> usize>(b"softcuda_take_report") };
+    let function =
+        unsafe { library().get::<unsafe extern "C" fn(*mut u8, usize) -> usize>(b"softcuda_take_report") };
     let function = function.expect("the software driver");
     // SAFETY: there is as much room.
     let length = unsafe { function(bytes.as_mut_ptr(), bytes.len()) };

@@ -18,7 +18,8 @@ pub struct Gate {
 impl Gate {
     /// Puts a closed gate into a stream.
     pub fn close(stream: CUstream) -> &'static Gate {
-        let gate: &'static Gate = Box::leak(Box::new(Gate { open: Mutex::new(false), changed: Condvar::new() }));
+        let gate: &'static Gate =
+            Box::leak(Box::new(Gate { open: Mutex::new(false), changed: Condvar::new() }));
         run(stream, || gate.wait());
         gate
     }
@@ -44,7 +45,9 @@ pub fn run(stream: CUstream, closure: impl FnOnce() + Send + 'static) {
 }
 
 /// A closure as a host function and its argument. It is called at most once.
-pub fn host_function(closure: impl FnOnce() + Send + 'static) -> (cudarc::driver::sys::CUhostFn, *mut c_void) {
+pub fn host_function(
+    closure: impl FnOnce() + Send + 'static,
+) -> (cudarc::driver::sys::CUhostFn, *mut c_void) {
     type Closure = Mutex<Option<Box<dyn FnOnce() + Send>>>;
     unsafe extern "C" fn call(data: *mut c_void) {
         let cell = crate::kit::ffi::leaked::<Closure>(data);

@@ -12,7 +12,13 @@ use crate::ptx::syntax::{Formal, Function, Storage, Variable};
 use crate::ptx::types::{Space, Type};
 
 /// Instructions of a program, functions in place of their calls included.
-const MAX_CODE: usize = 1 << 20;
+pub(crate) const MAX_CODE: usize = 1 << 20;
+
+/// The most static shared memory, as assemblers for devices have it. A launch may add more.
+const MAX_STATIC_SHARED: u64 = 48 << 10;
+
+/// The most local memory of a thread, as devices have it.
+const MAX_LOCAL: u64 = 512 << 10;
 
 /// What a constant is found by: value, global, whether it counts from dynamic shared memory.
 type ConstantKey = (u64, Option<u32>, bool);
@@ -111,10 +117,15 @@ impl<'a> Builder<'a> {
         parameter_bytes: usize,
     ) -> Result<Program, ParseError> {
         self.resolve_labels(function.position)?;
-        let too_large =
-            |what: &str| function.position.error(format!("`{}` has too much {what}", function.name));
-        let static_shared_bytes =
-            u32::try_from(self.static_shared).map_err(|_| too_large("shared memory"))?;
+        let fits = |what: &str, bytes: u64, most: u64| match u32::try_from(bytes) {
+            Ok(fitting) if bytes <= most => Ok(fitting),
+            _ => {
+                let message = format!("`{}` has {bytes} bytes of {what} memory, of {most}", function.name);
+                Err(function.position.error(message))
+            }
+        };
+        let static_shared_bytes = fits("static shared", self.static_shared, MAX_STATIC_SHARED)?;
+        let local_bytes = fits("local", self.local, MAX_LOCAL)?;
         let dynamic = self.static_shared.next_multiple_of(self.dynamic_align);
         let constants = self.constants.iter().map(|((value, global, counts), slot)| {
             let value = if *counts { value.wrapping_add(dynamic) } else { *value };
@@ -133,9 +144,10 @@ impl<'a> Builder<'a> {
             parameters,
             parameter_bytes,
             static_shared_bytes,
-            dynamic_shared: u32::try_from(dynamic).map_err(|_| too_large("shared memory"))?,
-            local_bytes: u32::try_from(self.local).map_err(|_| too_large("local memory"))?,
+            dynamic_shared: fits("shared", dynamic, u64::from(u32::MAX))?,
+            local_bytes,
             max_threads: function.max_threads,
+            required: function.required,
         })
     }
 

@@ -4,7 +4,7 @@
 //! call by the order of the code alone. The price: no recursion and no calls by pointer; both are refused. Not here:
 //! other instructions.
 
-use super::builder::Builder;
+use super::builder::{Builder, MAX_CODE};
 use super::operands::Fit;
 use super::scope::{Entry, Place, Scope};
 use crate::ptx::error::ParseError;
@@ -166,7 +166,7 @@ impl<'a> Builder<'a> {
         self.put_label(end);
         self.position = position;
         self.guard = guard;
-        if self.code.len() > 1 << 20 {
+        if self.code.len() > MAX_CODE {
             return Err(self.wrong("too many instructions, with functions in place of their calls"));
         }
         Ok(())

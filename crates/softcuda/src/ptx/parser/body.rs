@@ -7,7 +7,7 @@ use super::module::{skip_line, skip_section, variables};
 use super::operand::{literal, operand};
 use crate::ptx::error::ParseError;
 use crate::ptx::lexer::Kind;
-use crate::ptx::syntax::{Instruction, Literal, Statement, Storage};
+use crate::ptx::syntax::{Instruction, Literal, Operand, Statement, Storage};
 use crate::ptx::types::Type;
 
 /// The statements up to the closing brace, which is taken too.
@@ -22,7 +22,7 @@ pub(super) fn block<'a>(parser: &mut Parser<'a>) -> Result<Vec<Statement<'a>>, P
             }
             Kind::Mark('{') => {
                 parser.next();
-                statements.push(Statement::Block(block(parser)?));
+                statements.push(Statement::Block(parser.nested(block)?));
             }
             Kind::Mark(';') => {
                 parser.next();
@@ -120,15 +120,30 @@ fn instruction<'a>(parser: &mut Parser<'a>) -> Result<Instruction<'a>, ParseErro
     while parser.peek().kind == Kind::Dotted {
         modifiers.push(&parser.next().text[1..]);
     }
-    let mut operands = Vec::new();
-    if !parser.take(';') {
-        loop {
-            operands.push(operand(parser)?);
-            if parser.take(';') {
-                break;
-            }
-            parser.expect(',')?;
+    let mut instruction = Instruction { position, guard, opcode, modifiers, operands: Vec::new() };
+    match operands(parser) {
+        Ok(operands) => {
+            instruction.operands = operands;
+            Ok(instruction)
+        }
+        // Operands of an unusual form most often belong to an instruction that is not known here.
+        Err(error) => {
+            Err(ParseError { message: format!("`{}`: {}", instruction.name(), error.message), ..error })
         }
     }
-    Ok(Instruction { position, guard, opcode, modifiers, operands })
+}
+
+/// Operands and the semicolon.
+fn operands<'a>(parser: &mut Parser<'a>) -> Result<Vec<Operand<'a>>, ParseError> {
+    let mut operands = Vec::new();
+    if parser.take(';') {
+        return Ok(operands);
+    }
+    loop {
+        operands.push(operand(parser)?);
+        if parser.take(';') {
+            return Ok(operands);
+        }
+        parser.expect(',')?;
+    }
 }

@@ -16,7 +16,7 @@ use super::syntax::Unit;
 /// # Errors
 /// The text has not the form of PTX, or has a directive that is not known here.
 pub(crate) fn parse(text: &str) -> Result<Unit<'_>, ParseError> {
-    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, variables: 0 };
+    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, variables: 0, depth: 0 };
     module::unit(&mut parser)
 }
 
@@ -26,7 +26,12 @@ struct Parser<'a> {
     at: usize,
     /// How many variables were declared so far.
     variables: u32,
+    /// Blocks, parentheses and signs within each other.
+    depth: u32,
 }
+
+/// Far beyond what anybody writes, far below what the stack holds.
+const MAX_DEPTH: u32 = 100;
 
 impl<'a> Parser<'a> {
     fn peek(&self) -> Token<'a> {
@@ -72,6 +77,20 @@ impl<'a> Parser<'a> {
             self.next();
         }
         found
+    }
+
+    /// Parses something that may hold its like.
+    fn nested<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Parser<'a>) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
+        if self.depth == MAX_DEPTH {
+            return Err(self.position().error("nested too deeply"));
+        }
+        self.depth += 1;
+        let parsed = parse(self);
+        self.depth -= 1;
+        parsed
     }
 
     fn unexpected(&self, wanted: &str) -> ParseError {

@@ -103,7 +103,16 @@ fn function<'a>(parser: &mut Parser<'a>, unit: &mut Unit<'a>, entry: bool) -> Re
     let position = parser.position();
     let name = parser.word("the name of a function")?;
     let parameters = if parser.take('(') { formals(parser)? } else { Vec::new() };
-    let mut function = Function { entry, name, position, results, parameters, max_threads: None, body: None };
+    let mut function = Function {
+        entry,
+        name,
+        position,
+        results,
+        parameters,
+        max_threads: None,
+        required: None,
+        body: None,
+    };
     loop {
         let token = parser.next();
         match token.kind {
@@ -113,11 +122,11 @@ fn function<'a>(parser: &mut Parser<'a>, unit: &mut Unit<'a>, entry: bool) -> Re
                 break;
             }
             Kind::Dotted => match token.text {
-                ".maxntid" | ".reqntid" => {
-                    let product = numbers(parser)?.into_iter().fold(1_u64, u64::saturating_mul);
-                    let product = u32::try_from(product).unwrap_or(u32::MAX);
-                    function.max_threads = Some(function.max_threads.map_or(product, |old| old.min(product)));
+                ".maxntid" => {
+                    let [x, y, z] = extents(parser)?;
+                    function.max_threads = Some(x.saturating_mul(y).saturating_mul(z));
                 }
+                ".reqntid" => function.required = Some(extents(parser)?),
                 ".maxnreg" | ".minnctapersm" | ".maxnctapersm" => {
                     numbers(parser)?;
                 }
@@ -140,6 +149,20 @@ fn function<'a>(parser: &mut Parser<'a>, unit: &mut Unit<'a>, entry: bool) -> Re
     }
     unit.functions.push(function);
     Ok(())
+}
+
+/// One to three numbers; those left out are 1.
+fn extents(parser: &mut Parser<'_>) -> Result<[u32; 3], ParseError> {
+    let position = parser.position();
+    let mut extents = [1; 3];
+    let numbers = numbers(parser)?;
+    if numbers.len() > 3 {
+        return Err(position.error("a block has three extents"));
+    }
+    for (extent, number) in extents.iter_mut().zip(numbers) {
+        *extent = u32::try_from(number).map_err(|_| position.error("a block of too many threads"))?;
+    }
+    Ok(extents)
 }
 
 fn numbers(parser: &mut Parser<'_>) -> Result<Vec<u64>, ParseError> {
@@ -294,7 +317,7 @@ fn declarator<'a>(
 fn initialiser<'a>(parser: &mut Parser<'a>, into: &mut Vec<Initial<'a>>) -> Result<(), ParseError> {
     if parser.take('{') {
         loop {
-            initialiser(parser, into)?;
+            parser.nested(|parser| initialiser(parser, into))?;
             if parser.take('}') {
                 return Ok(());
             }

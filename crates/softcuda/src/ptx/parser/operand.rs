@@ -27,11 +27,11 @@ fn simple<'a>(parser: &mut Parser<'a>) -> Result<Operand<'a>, ParseError> {
         }
         Kind::Mark('{') => {
             parser.next();
-            Ok(Operand::Vector(list(parser, '}')?))
+            Ok(Operand::Vector(parser.nested(|parser| list(parser, '}'))?))
         }
         Kind::Mark('(') if is_list(parser) => {
             parser.next();
-            Ok(Operand::List(list(parser, ')')?))
+            Ok(Operand::List(parser.nested(|parser| list(parser, ')'))?))
         }
         Kind::Mark('!') => {
             parser.next();
@@ -147,22 +147,22 @@ fn atom(parser: &mut Parser<'_>) -> Result<Literal, ParseError> {
     match token.kind {
         Kind::Mark('-') => {
             parser.next();
-            Ok(negated(atom(parser)?))
+            Ok(negated(parser.nested(atom)?))
         }
         Kind::Mark('+') => {
             parser.next();
-            atom(parser)
+            parser.nested(atom)
         }
         Kind::Mark('~') => {
             parser.next();
-            match atom(parser)? {
+            match parser.nested(atom)? {
                 Literal::Integer(value) => Ok(Literal::Integer(!value)),
                 _ => Err(token.position.error("`~` is for whole numbers")),
             }
         }
         Kind::Mark('(') => {
             parser.next();
-            let value = literal(parser)?;
+            let value = parser.nested(literal)?;
             parser.expect(')')?;
             Ok(value)
         }

@@ -7,7 +7,9 @@ pub mod ffi;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
 
-use cudarc::driver::sys::{self, CUcontext, CUevent, CUfunction, CUgraph, CUgraphExec, CUmemoryPool, CUmodule, CUresult, CUstream};
+use cudarc::driver::sys::{
+    self, CUcontext, CUevent, CUfunction, CUgraph, CUgraphExec, CUmemoryPool, CUmodule, CUresult, CUstream,
+};
 
 use crate::ffi::*;
 
@@ -86,8 +88,7 @@ pub fn host(bytes: usize) -> *mut c_void {
 
 /// A pool of the first device.
 pub fn pool() -> CUmemoryPool {
-    // SAFETY-free: all fields of the properties are numbers, and zero means nothing for each.
-    let mut properties = sys::CUmemPoolProps::default();
+    let mut properties = ffi::no_properties();
     properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     properties.location.id = 0;
