@@ -83,6 +83,7 @@ mod timeline;
 
 pub use backend::{HostBackend, HostOptions};
 pub use buffer::HostBlock;
+pub use ffi::HostMemory;
 pub use kernel::HostKernelObject;
 pub use scope::HostScope;
 pub use sequence::HostSequence;

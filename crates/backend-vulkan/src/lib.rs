@@ -81,7 +81,7 @@ pub use ash;
 
 pub use backend::{VulkanBackend, VulkanOptions};
 pub use buffer::VulkanBlock;
-pub use foreign::RawDevice;
+pub use foreign::{RawDevice, VulkanBuffer};
 pub use kernel::VulkanKernel;
 pub use messages::Messages;
 pub use scope::VulkanScope;

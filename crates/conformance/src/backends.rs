@@ -24,6 +24,10 @@ pub fn suite(name: &str) -> Option<Suite> {
         #[cfg(feature = "host")]
         "host" => Some(
             Suite::new(name, || Ok(tenure_backend_host::HostBackend::new()))
+                .engine_memory::<tenure_backend_host::HostBackend>(|block| {
+                    let bytes = usize::try_from(block.bytes()).expect("a block is in the address space");
+                    tenure_backend_host::HostMemory::new(block.start(), bytes)
+                })
                 .expectations(host_expectations()),
         ),
         #[cfg(feature = "vulkan")]
@@ -39,7 +43,11 @@ pub fn suite(name: &str) -> Option<Suite> {
             let instance = wgpu::Instance::new(descriptor);
             let options = WgpuOptions::builder().instance(instance).build();
             let open = move || WgpuBackend::with_options(options.clone());
-            Some(Suite::new(name, open).expectations(wgpu_expectations()))
+            Some(
+                Suite::new(name, open)
+                    .engine_memory::<WgpuBackend>(|block| block.buffer().clone())
+                    .expectations(wgpu_expectations()),
+            )
         }
         _ => None,
     }
@@ -56,6 +64,7 @@ pub fn wgpu_expectations() -> Expectations {
         "scopes/*",
         "stack/*",
         "kompute/*",
+        "adoption/*",
         "faults/*",
         "loss/*",
         // By name, so that nobody's kernels can stop compiling unnoticed.
@@ -78,6 +87,7 @@ pub fn host_expectations() -> Expectations {
         "kompute/*",
         "cancellation/*",
         "memory/*",
+        "adoption/*",
         "faults/*",
         "loss/*",
         "observability/*",

@@ -13,6 +13,7 @@ use tenure_core::{
     Backend, BackendError, BackendInfo, Capabilities, Error, KernelSource, Manager, ManagerOptions, op,
 };
 
+use crate::engine_memory::EngineMemory;
 use crate::instrument::{Instrumented, Limits, ObjectKind, Probe};
 use crate::kernels::KernelSet;
 
@@ -33,6 +34,8 @@ pub struct Facts {
     pub host_kernels: bool,
     /// It runs them on threads of its own, so that a kernel of a case can also block.
     pub blocking_kernels: bool,
+    /// The suite was told how an engine hands memory of its own in.
+    pub engine_memory: bool,
 }
 
 /// A manager on an instrumented backend, and the probe of that backend.
@@ -76,6 +79,7 @@ pub struct Bed {
     open: Arc<Open>,
     facts: Arc<Facts>,
     kernels: Arc<KernelSet>,
+    engine_memory: Option<EngineMemory>,
     /// The label and the probe of each manager that was opened.
     opened: Mutex<Vec<(String, Probe)>>,
 }
@@ -101,8 +105,21 @@ impl Bed {
             open: Arc::new(open),
             facts: Arc::new(facts),
             kernels: Arc::new(kernels),
+            engine_memory: None,
             opened: Mutex::new(Vec::new()),
         })
+    }
+
+    /// The same bed with memory that stands for an engine's.
+    pub(crate) fn with_engine_memory(self, memory: EngineMemory) -> Bed {
+        let facts = Facts { engine_memory: true, ..Facts::clone(&self.facts) };
+        Bed { facts: Arc::new(facts), engine_memory: Some(memory), ..self }
+    }
+
+    /// Memory that stands for an engine's, for cases that require
+    /// [`Requirement::EngineMemory`](crate::Requirement::EngineMemory).
+    pub(crate) fn engine_memory(&self) -> &EngineMemory {
+        self.engine_memory.as_ref().expect("the case requires memory of an engine")
     }
 
     /// A bed of the same backend with nothing opened.
@@ -111,6 +128,7 @@ impl Bed {
             open: self.open.clone(),
             facts: self.facts.clone(),
             kernels: self.kernels.clone(),
+            engine_memory: self.engine_memory.clone(),
             opened: Mutex::new(Vec::new()),
         }
     }
@@ -233,6 +251,7 @@ fn find_facts(
         kernels: kernels.portable().iter().all(|source| manager.kernel(source).is_ok()),
         host_kernels: kernel_thread.is_some(),
         blocking_kernels: kernel_thread.is_some_and(|thread| thread != std::thread::current().id()),
+        engine_memory: false,
     };
     manager.close()?;
     Ok(facts)

@@ -53,4 +53,4 @@ pub use report::{
 pub use scope::{Finish, ManagedScope};
 pub use scope_ref::{ScopeOptions, ScopeRef, ScopeState};
 pub use sequence::{Execution, ExecutionStatus, ManagedSequence, SequenceState};
-pub use tensor::{AnyTensor, Element, ReadFuture, Tensor, TensorId, TensorOptions, View};
+pub use tensor::{AnyTensor, Element, NativeTensor, ReadFuture, Tensor, TensorId, TensorOptions, View};

@@ -16,10 +16,11 @@ use bytemuck::Pod;
 use smallvec::SmallVec;
 use typed_builder::TypedBuilder;
 
+use crate::backend::Backend;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::tensors::{ElementType, TensorCell};
 use crate::engine::wakers::{Waiter, WaiterId};
-use crate::error::{EndOfLife, Error, Site};
+use crate::error::{BackendError, BackendErrorKind, EndOfLife, Error, Site};
 
 /// What a tensor can hold: plain data of at least one byte.
 pub trait Element: Pod + Send + Sync {}
@@ -273,9 +274,62 @@ impl<T: Element> Tensor<T> {
         self.cell().engine.move_tensor(self.cell(), |_| None)
     }
 
+    /// Shows the memory in the backend's own terms, for interoperation: a `wgpu::Buffer`, a buffer of Vulkan, a device
+    /// pointer. What `look` returns is returned. Nothing is waited for or ordered.
+    ///
+    /// While `look` runs the memory stays where it is, whatever ends the tensor, and closing waits. Beyond that it is the
+    /// tensor's: an engine that goes on with what it saw, in work of its own, keeps a handle and destroys nothing until that
+    /// work is complete, and orders that work against tenure's.
+    ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let tensor = manager.tensor::<f32>(256)?;
+    /// let room = tensor.native::<HostBackend, _>(|native| native.block.map(|block| block.bytes()))?;
+    /// assert!(room >= Some(1024));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Stale`], [`Error::DeviceLost`]; [`Error::Backend`] with `Unsupported` if the manager's backend is not `B`.
+    pub fn native<B: Backend, R>(&self, look: impl FnOnce(NativeTensor<'_, B>) -> R) -> Result<R, Error> {
+        let cell = self.cell();
+        let Some(backend) = cell.engine.driver.as_any().downcast_ref::<B>() else {
+            let text = format!("the backend is no {}", std::any::type_name::<B>());
+            return Err(Error::Backend(BackendError::new(BackendErrorKind::Unsupported, "native", text)));
+        };
+        cell.engine.look_at_memory(cell, |place| {
+            let block = place.and_then(|(native, _)| native.of::<B>());
+            let offset = place.map_or(0, |(_, offset)| offset);
+            look(NativeTensor { backend, block, offset, bytes: cell.bytes })
+        })
+    }
+
     /// The same handle without its element type.
     pub fn erase(&self) -> AnyTensor {
         AnyTensor { handle: self.handle.clone() }
+    }
+}
+
+/// Where a tensor is in the memory of a device. Shown by [`Tensor::native`].
+pub struct NativeTensor<'a, B: Backend> {
+    /// The backend.
+    pub backend: &'a B,
+    /// The block that holds it, possibly with other tensors; none for an empty tensor.
+    pub block: Option<&'a B::Block>,
+    /// Where in the block it begins, in bytes.
+    pub offset: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+impl<B: Backend> fmt::Debug for NativeTensor<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NativeTensor")
+            .field("offset", &self.offset)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
     }
 }
 

@@ -8,6 +8,7 @@
 //! backends to shut down and judges what is left. What only some devices have is a
 //! [`Requirement`](crate::Requirement). Not here: what a case gets (`bed.rs`).
 
+pub mod adoption;
 pub mod cancellation;
 pub mod faults;
 pub mod field;
@@ -37,6 +38,7 @@ const TOPICS: &[(&str, &[Case])] = &[
     ("kompute", kompute::CASES),
     ("cancellation", cancellation::CASES),
     ("memory", memory::CASES),
+    ("adoption", adoption::CASES),
     ("faults", faults::CASES),
     ("loss", loss::CASES),
     ("graphs", graphs::CASES),

@@ -125,6 +125,8 @@ pub(crate) struct Pool {
     leaving: Usage,
     peak_live: u64,
     peak_reserved: u64,
+    /// Memory of the host engine in tensors: nothing that the pool reserves.
+    pub adopted: Usage,
     pub counters: Counters,
 }
 
@@ -146,6 +148,7 @@ impl Pool {
             leaving: Usage::default(),
             peak_live: 0,
             peak_reserved: 0,
+            adopted: Usage::default(),
             counters: Counters::default(),
         }
     }
@@ -403,6 +406,7 @@ impl Pool {
             // What is on its way in or out is nobody's: it counts as cached, so that the sum is exact (L19).
             cached: self.cached + self.growing + self.leaving,
             reserved: self.reserved(),
+            adopted: self.adopted,
             peak_live_bytes: self.peak_live,
             peak_reserved_bytes: self.peak_reserved,
             tensors: 0,
