@@ -57,7 +57,7 @@ fn work_goes_to_the_engines_memory(bed: &Bed) {
     let (tensor, lent) = adopt(bed, &manager);
     assert_eq!(tensor.read().unwrap(), CONTENTS);
     let scope = manager.scope("s").unwrap();
-    scope.evaluate([op::fill(&tensor.view(1..3).unwrap(), 9)]).unwrap().wait().unwrap();
+    scope.evaluate([op::fill(tensor.view(1..3).unwrap(), 9)]).unwrap().wait().unwrap();
     tensor.view(5..6).unwrap().write(&[13]).unwrap();
     assert_eq!(tensor.read().unwrap(), [1, 9, 9, 5, 7, 13]);
     assert_eq!(lent.releases(), 0);
@@ -308,7 +308,7 @@ fn another_backends_memory_is_refused(bed: &Bed) {
     let Rig { manager, probe } = bed.open();
     let error = adopt_nonsense(&manager);
     let Error::Backend(error) = error else { panic!("{error}") };
-    assert_eq!((error.kind, &*error.operation), (BackendErrorKind::Unsupported, "adopt"));
+    assert_eq!((error.kind, error.operation), (BackendErrorKind::Unsupported, "adopt"));
     assert!(error.message.contains("this backend adopts"), "{error}");
     assert_eq!(probe.calls(CallKind::Adopt), 0);
     manager.close().unwrap();
