@@ -13,6 +13,7 @@ pub mod bed;
 pub mod case;
 pub mod cases;
 mod engine_memory;
+pub mod events;
 mod expectations;
 pub mod harness;
 mod human;
