@@ -7,7 +7,7 @@
 //! - [`app`] is the run from its arguments to its exit code; [`cli`] the arguments, [`cancel`] Ctrl-C.
 //! - [`batch`] is the loop over the images; [`node`] what a node is, [`chain`] which nodes there are, in [`nodes`]
 //!   one file each; [`weights`] what the nodes share.
-//! - [`kernels`] has the arithmetic, as plain functions over slices.
+//! - [`kernels`] has the device code: most of it is `tenure-kernels`', the rest a host form and WGSL.
 //! - [`image`] reads and writes PNG files, [`files`] folders and whole files, [`samples`] makes pictures to try.
 //! - [`ledger`] counts, [`progress`] tells meanwhile, [`report`] at the end; [`error`] is what can go wrong.
 
