@@ -1,6 +1,6 @@
 //! The command on every device backend of this build, beside the host: the same pixels, the same report.
 //!
-//! Where a backend has no device on this machine its tests count as ignored and say why in their names. Not here: what a
+//! Where a backend has no device on this machine a line says why, and its tests count as ignored. Not here: what a
 //! good batch is (`command`).
 
 mod support;
@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 use chain::image::{self, Image};
 use libtest_mimic::{Arguments, Failed, Trial};
-use support::{Folders, by_hand, names, samples};
+use support::by_hand::{self, Expected};
+use support::{Folders, names, samples};
 use tenure_conformance::Presence;
 
 const TESTS: &[(&str, fn(&str))] = &[
@@ -25,6 +26,9 @@ fn main() -> ExitCode {
     let devices = tenure::BACKENDS.iter().filter(|backend| **backend != "host");
     let trials = devices.flat_map(|backend| {
         let presence = Presence::of(backend, || tenure::open(backend));
+        if let Presence::Missing(why) = &presence {
+            eprintln!("{backend} is not run: {why}");
+        }
         TESTS.iter().map(move |(name, test)| trial(backend, &presence, name, *test))
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
@@ -37,7 +41,7 @@ fn trial(backend: &'static str, presence: &Presence, name: &str, test: fn(&str))
             test(backend);
             Ok(())
         }),
-        Presence::Missing(why) => Trial::test(format!("{name} ({why})"), || Ok(())).with_ignored_flag(true),
+        Presence::Missing(_) => Trial::test(name, || Ok(())).with_ignored_flag(true),
         Presence::Broken(why) => Trial::test(name, || Err(Failed::from(why))),
     }
 }
@@ -56,8 +60,10 @@ fn pixels_are_those_of_the_host(backend: &str) {
     let results = results(backend).into_iter().zip(results("host"));
     for (name, (on_device, on_host)) in names(&samples()).iter().zip(results) {
         let source = image::load(&samples().join(name), 1 << 20).unwrap();
-        let on_the_fence = by_hand::chain(&source).on_the_fence;
-        by_hand::assert_same(&format!("{name} on {backend}"), &on_device, &on_host, &on_the_fence);
+        let Expected { image, on_the_fence } = by_hand::chain(&source);
+        for (whose, other) in [("host", &on_host), ("naive sums", &image)] {
+            by_hand::assert_same(&format!("{name}, {backend} and {whose}"), &on_device, other, &on_the_fence);
+        }
     }
 }
 
@@ -91,6 +97,7 @@ fn an_image_that_fails_leaves_nothing(backend: &str) {
     std::fs::create_dir_all(folders.output().join("0002-noise.png")).unwrap();
     let run = folders.run(&["--backend", backend]);
     assert_eq!(run.code, Some(1), "{run:#?}");
+    assert!(run.err.contains("error: 2 of 5 images failed:"), "{run:#?}");
     assert_eq!(run.figure("images"), "3 of 5 done, 2 failed, 0 left");
     assert_eq!((run.figure("live"), run.figure("cached")), ("0 B", "0 B"), "{run:#?}");
 }
