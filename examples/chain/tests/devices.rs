@@ -13,7 +13,10 @@ use support::by_hand::{self, Expected};
 use support::{Folders, names, samples};
 use tenure_conformance::Presence;
 
-const TESTS: &[(&str, fn(&str))] = &[
+/// A test, which gets the backend's name.
+type Test = fn(&str);
+
+const TESTS: &[(&str, Test)] = &[
     ("pixels_are_those_of_the_host", pixels_are_those_of_the_host),
     ("the_report_is_that_of_the_host", the_report_is_that_of_the_host),
     ("trim_policies_end_with_nothing_live", trim_policies_end_with_nothing_live),
@@ -34,7 +37,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
-fn trial(backend: &'static str, presence: &Presence, name: &str, test: fn(&str)) -> Trial {
+fn trial(backend: &'static str, presence: &Presence, name: &str, test: Test) -> Trial {
     let name = format!("{backend}::{name}");
     match presence.clone() {
         Presence::Here => Trial::test(name, move || {

@@ -50,7 +50,7 @@ impl DeviceModel {
     pub fn new(scope: &ScopeRef, samples: &Samples, start: Parameters) -> Result<DeviceModel, Error> {
         let count = samples.count();
         assert_eq!([samples.x_i.len(), samples.x_j.len()], [count, count], "each sample has two inputs");
-        let samples_u32 = u32::try_from(count).expect("samples are counted in 32 bits");
+        let count = u32::try_from(count).expect("samples are counted in 32 bits");
         let kernel = scope.manager()?.kernel(&kernel::source())?;
 
         let x_i = scope.tensor_from("x_i", &samples.x_i)?;
@@ -58,10 +58,11 @@ impl DeviceModel {
         let y = scope.tensor_from("y", &samples.y)?;
         let weights = scope.tensor_from("weights", &start.weights)?;
         let bias = scope.tensor_from("bias", &[start.bias])?;
-        let options =
-            |label: &str, shape: &[u64]| TensorOptions::builder().shape(shape.to_vec()).label(label).build();
-        let gradients = scope.tensor_with::<f32>(options("gradients", &[3, count as u64]))?;
-        let losses = scope.tensor_with::<f32>(options("losses", &[count as u64]))?;
+        let empty = |label: &str, shape: &[u64]| {
+            scope.tensor_with::<f32>(TensorOptions::builder().shape(shape).label(label).build())
+        };
+        let gradients = empty("gradients", &[3, count.into()])?;
+        let losses = empty("losses", &[count.into()])?;
 
         let gradient = op::dispatch(&kernel)
             .bind(&x_i)
@@ -71,21 +72,20 @@ impl DeviceModel {
             .bind(&bias)
             .bind(&gradients)
             .bind(&losses)
-            .groups(kernel::groups(samples_u32))
-            .parameters(samples_u32);
-        let (read_weights, weights_read) = op::download(&weights);
-        let (read_bias, bias_read) = op::download(&bias);
-        let (read_gradients, gradients_read) = op::download(&gradients);
-        let (read_losses, losses_read) = op::download(&losses);
+            .groups(kernel::groups(count))
+            .parameters(count);
         let sequence = scope.named(SEQUENCE)?;
-        sequence
-            .record(gradient)?
-            .record(read_weights)?
-            .record(read_bias)?
-            .record(read_gradients)?
-            .record(read_losses)?;
-        let read =
-            Read { weights: weights_read, bias: bias_read, gradients: gradients_read, losses: losses_read };
+        sequence.record(gradient)?;
+        let read_back = |tensor: &Tensor<f32>| {
+            let (operation, download) = op::download(tensor);
+            sequence.record(operation).map(|_| download)
+        };
+        let read = Read {
+            weights: read_back(&weights)?,
+            bias: read_back(&bias)?,
+            gradients: read_back(&gradients)?,
+            losses: read_back(&losses)?,
+        };
         // The other handles go: what the recording names stays as long as it is needed (L5).
         Ok(DeviceModel { weights, bias, sequence, read })
     }

@@ -46,7 +46,7 @@ impl Progress {
             }
             Progress::Bar(bar) => {
                 bar.set_position(step.number);
-                if step.number % EVERY == 0 {
+                if step.number.is_multiple_of(EVERY) {
                     bar.set_message(format!("{:.5}", step.loss));
                 }
             }

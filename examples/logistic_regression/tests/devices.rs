@@ -15,7 +15,10 @@ use support::{assert_near, trained};
 use tenure::{Error, Outcome};
 use tenure_conformance::Presence;
 
-const TESTS: &[(&str, fn(&str))] = &[
+/// A test, which gets the backend's name.
+type Test = fn(&str);
+
+const TESTS: &[(&str, Test)] = &[
     ("it_learns_what_the_host_learns", it_learns_what_the_host_learns),
     ("it_is_recorded_once", it_is_recorded_once),
     ("cancelling_between_steps_releases_everything", cancelling_between_steps_releases_everything),
@@ -34,7 +37,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
-fn trial(backend: &'static str, presence: &Presence, name: &str, test: fn(&str)) -> Trial {
+fn trial(backend: &'static str, presence: &Presence, name: &str, test: Test) -> Trial {
     let name = format!("{backend}::{name}");
     match presence.clone() {
         Presence::Here => Trial::test(name, move || {

@@ -105,6 +105,20 @@ fn a_huge_header_is_refused_before_anything_is_allocated() {
 }
 
 #[test]
+fn an_image_that_is_too_wide_for_the_kernels_is_named_and_leaves_nothing() {
+    let folders = Folders::with_samples("wide");
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, 32_768, 1);
+    encoder.set_color(png::ColorType::Rgba);
+    encoder.write_header().unwrap().write_image_data(&[0; 4 * 32_768]).unwrap();
+    folders.put("0001-wide.png", &bytes);
+    let run = folders.run(&[]);
+    assert_eq!(run.code, Some(1), "{run:#?}");
+    assert!(run.err.contains("target `upscaled` of 65536 pixels from 32768"), "{run:#?}");
+    assert_eq!((run.figure("images"), run.figure("live")), ("4 of 5 done, 1 failed, 0 left", "0 B"));
+}
+
+#[test]
 fn the_largest_size_can_be_chosen() {
     let folders = Folders::with_samples("largest");
     // 64x48, 40x40, 32x24 and 64x32.
