@@ -61,6 +61,7 @@ mod vulkan;
 pub fn wgpu_expectations() -> Expectations {
     let topics = [
         "ownership/*",
+        "hazards/*",
         "scopes/*",
         "stack/*",
         "kompute/*",
@@ -81,6 +82,7 @@ pub fn host_expectations() -> Expectations {
     let topics = [
         "ownership/*",
         "sequences/*",
+        "hazards/*",
         "scopes/*",
         "hooks/*",
         "stack/*",

@@ -13,6 +13,7 @@ pub mod cancellation;
 pub mod faults;
 pub mod field;
 pub mod graphs;
+pub mod hazards;
 pub mod hooks;
 pub mod input;
 pub mod kernels;
@@ -32,6 +33,7 @@ use crate::case::Case;
 const TOPICS: &[(&str, &[Case])] = &[
     ("ownership", ownership::CASES),
     ("sequences", sequences::CASES),
+    ("hazards", hazards::CASES),
     ("scopes", scopes::CASES),
     ("hooks", hooks::CASES),
     ("stack", stack::CASES),
