@@ -49,8 +49,20 @@ pub struct TensorOptions {
     #[builder(setter(transform = |shape: impl AsRef<[u64]>| SmallVec::from_slice(shape.as_ref())))]
     pub(crate) shape: SmallVec<[u64; 4]>,
     /// The name, for errors, events and reports.
-    #[builder(default = "tensor".into(), setter(into))]
+    #[builder(default = unnamed(), setter(into))]
     pub(crate) label: Arc<str>,
+}
+
+thread_local! {
+    /// Shared by the tensors of a thread that have no name of their own; not by threads, which would meet at its count.
+    static UNNAMED: Arc<str> = Arc::from(DEFAULT_LABEL);
+}
+
+const DEFAULT_LABEL: &str = "tensor";
+
+fn unnamed() -> Arc<str> {
+    // A destructor of another thread-local may still make tensors.
+    UNNAMED.try_with(Arc::clone).unwrap_or_else(|_| Arc::from(DEFAULT_LABEL))
 }
 
 /// What every handle and recording of one tensor shares: the last one retires the tensor (L2, L5).

@@ -125,6 +125,11 @@ impl Uses {
         all
     }
 
+    /// Whether the device has finished with all of them.
+    fn have_retired(&self, engine: &Engine) -> bool {
+        self.last_write.iter().chain(self.reads.points()).all(|point| engine.is_retired(*point))
+    }
+
     fn writes(&self) -> Frontier {
         let mut writes = Frontier::default();
         if let Some(write) = self.last_write {
@@ -352,9 +357,9 @@ impl Engine {
                 return false;
             }
             state.life = Life::Ended(why);
-            let idle = state.is_free();
             // Whoever uses it last gives the memory up in the name of the scope.
-            let owner = if idle { state.owner.take() } else { state.owner.clone() };
+            let idle = state.is_free().then(|| (state.memory.take(), std::mem::take(&mut state.uses)));
+            let owner = if idle.is_some() { state.owner.take() } else { state.owner.clone() };
             (state.key.take(), owner, idle)
         };
         if let Some(key) = key {
@@ -369,18 +374,43 @@ impl Engine {
         if let Some(scope) = scope {
             scope.forget_tensor(cell);
         }
-        if idle {
-            self.give_up(cell, scope);
+        if let Some((memory, uses)) = idle {
+            self.give_up_memory(cell, memory, uses, scope);
         }
         true
     }
 
     /// Gives the memory of a tensor whose life has ended to its frontier, or to the scope's quarantine.
     fn give_up(self: &Arc<Self>, cell: &Arc<TensorCell>, scope: Option<&Arc<ScopeCell>>) {
-        let (memory, frontier) = {
+        let (memory, uses) = {
             let mut state = cell.state.lock();
-            (state.memory.take(), state.uses.all())
+            (state.memory.take(), std::mem::take(&mut state.uses))
         };
+        self.give_up_memory(cell, memory, uses, scope);
+    }
+
+    fn give_up_memory(
+        self: &Arc<Self>,
+        cell: &Arc<TensorCell>,
+        memory: Option<Memory>,
+        uses: Uses,
+        scope: Option<&Arc<ScopeCell>>,
+    ) {
+        let quarantine = scope.and_then(|scope| scope.quarantine());
+        let memory = match memory {
+            // What most tensors come to: nothing is in the way.
+            Some(Memory::Pooled(grant)) if quarantine.is_none() && uses.have_retired(self) => {
+                self.pool.lock().release(grant);
+                self.emit(scope, None, || EventKind::Reclaim {
+                    tensor: cell.id,
+                    label: cell.label.clone(),
+                    bytes: cell.bytes,
+                });
+                return;
+            }
+            other => other,
+        };
+        let frontier = uses.all();
         if let Some(Memory::Pooled(grant)) = &memory {
             self.pool.lock().retire(grant);
         }
@@ -392,7 +422,7 @@ impl Engine {
             bytes: cell.bytes,
             scope: scope.map(|scope| (scope.id, scope.label.clone())),
         };
-        match scope.and_then(|scope| scope.quarantine()) {
+        match quarantine {
             // L16: a hook that has not come back may still use it.
             Some(quarantine) => quarantine.keep(self, deferred),
             None => self.defer(deferred),
