@@ -14,7 +14,7 @@ use tenure_core::backend::{
 use tenure_core::{BackendError, KernelSource};
 use typed_builder::TypedBuilder;
 
-use crate::buffer::CudaBlock;
+use crate::buffer::{CudaBlock, CudaMemory};
 use crate::device::Device;
 use crate::kernel::CudaKernel;
 use crate::scope::CudaScope;
@@ -138,6 +138,7 @@ impl Backend for CudaBackend {
     type Kernel = CudaKernel;
     type Scope = CudaScope;
     type Sequence = CudaSequence;
+    type Foreign = CudaMemory;
 
     fn info(&self) -> BackendInfo {
         self.info.clone()
@@ -152,6 +153,18 @@ impl Backend for CudaBackend {
     }
 
     unsafe fn free(&self, block: CudaBlock) -> Result<(), BackendError> {
+        self.device().free(block)
+    }
+
+    unsafe fn adopt(
+        &self,
+        foreign: CudaMemory,
+        request: &BlockRequest<'_>,
+    ) -> Result<CudaBlock, BackendError> {
+        self.device().adopt(foreign, request)
+    }
+
+    unsafe fn release(&self, block: CudaBlock) -> Result<(), BackendError> {
         self.device().free(block)
     }
 

@@ -29,7 +29,21 @@ pub struct CudaBlock {
 enum Origin {
     /// From our pool, to which it goes back.
     Pool,
+    /// An engine's, which is never freed here.
+    Engine,
 }
+
+/// Device memory of an engine's own, to be adopted: of the same device, and there for every stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaMemory {
+    /// The driver's address of its first byte, a multiple of 16. A tensor begins there.
+    pub address: sys::CUdeviceptr,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// What an engine's memory begins at a multiple of: elements of 16 bytes are the largest that kernels access at once.
+const ENGINE_ALIGNMENT: u64 = 16;
 
 impl CudaBlock {
     /// The driver's address of the block's first byte: a tensor begins at its offset from it. Valid while the block is not
@@ -97,7 +111,28 @@ impl Device {
     pub(crate) fn free(&self, block: CudaBlock) -> Result<(), BackendError> {
         match block.origin {
             Origin::Pool => self.allocator.give(&self.context.enter()?, block.address),
+            Origin::Engine => Ok(()),
         }
+    }
+
+    /// A block of an engine's memory.
+    pub(crate) fn adopt(
+        &self,
+        memory: CudaMemory,
+        request: &BlockRequest<'_>,
+    ) -> Result<CudaBlock, BackendError> {
+        self.context.alive()?;
+        let CudaMemory { address, bytes } = memory;
+        let label = request.label;
+        if bytes < request.bytes {
+            let message = format!("`{label}` has {} bytes, the memory {bytes}", request.bytes);
+            return Err(unsupported("adopt", message));
+        }
+        if address == 0 || !address.is_multiple_of(ENGINE_ALIGNMENT) || address.checked_add(bytes).is_none() {
+            let message = format!("`{label}`: {bytes} bytes at address {address:#x} are no memory to bind");
+            return Err(unsupported("adopt", message));
+        }
+        Ok(CudaBlock { address, bytes, origin: Origin::Engine })
     }
 }
 

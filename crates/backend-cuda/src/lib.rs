@@ -56,8 +56,11 @@
 //!
 //! # Embedding
 //!
-//! [`CudaBackend::from_context`] works in the context of an engine and never destroys it. [`CudaBlock::address`] gives the
-//! driver's address out. Each call makes its context current and restores what was current before.
+//! [`CudaBackend::from_context`] works in the context of an engine and never destroys it. Each call makes its context
+//! current and restores what was current before. [`Tensor::native`](tenure_core::Tensor::native) shows the [`CudaBlock`] of
+//! a tensor with the driver's address. [`Manager::adopt_tensor`](tenure_core::Manager::adopt_tensor) makes a tensor of an
+//! engine's [`CudaMemory`], which is never freed here. Work of the engine on either is ordered by the engine: it waits for
+//! [`Execution::wait`](tenure_core::Execution::wait), or puts it into [`CudaBackend::stream`].
 //!
 //! # Without a device
 //!
@@ -85,7 +88,7 @@ mod transfer;
 pub use cudarc;
 
 pub use backend::{CudaBackend, CudaOptions};
-pub use buffer::CudaBlock;
+pub use buffer::{CudaBlock, CudaMemory};
 pub use error::CudaError;
 pub use kernel::CudaKernel;
 pub use scope::CudaScope;

@@ -13,6 +13,7 @@ use typed_builder::TypedBuilder;
 
 use crate::buffer::{HostBlock, Used};
 use crate::copy::Copier;
+use crate::ffi::HostMemory;
 use crate::kernel::{HostKernelObject, compile};
 use crate::scope::HostScope;
 use crate::sequence::HostSequence;
@@ -127,6 +128,7 @@ impl Backend for HostBackend {
     type Kernel = HostKernelObject;
     type Scope = HostScope;
     type Sequence = HostSequence;
+    type Foreign = HostMemory;
 
     fn info(&self) -> BackendInfo {
         let threads = available_parallelism().map_or(1, usize::from);
@@ -160,6 +162,19 @@ impl Backend for HostBackend {
 
     unsafe fn free(&self, block: HostBlock) -> Result<(), BackendError> {
         self.device.free(block);
+        Ok(())
+    }
+
+    unsafe fn adopt(
+        &self,
+        foreign: HostMemory,
+        request: &BlockRequest<'_>,
+    ) -> Result<HostBlock, BackendError> {
+        self.device.adopt(foreign, request)
+    }
+
+    unsafe fn release(&self, block: HostBlock) -> Result<(), BackendError> {
+        drop(block);
         Ok(())
     }
 

@@ -1,13 +1,14 @@
 //! Blocks: memory that counts against the backend's figures for as long as core holds the block.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
-use tenure_core::BackendError;
 use tenure_core::backend::BlockRequest;
+use tenure_core::{BackendError, BackendErrorKind};
 
 use crate::backend::Device;
 use crate::error::out_of_memory;
-use crate::ffi::{Memory, Range};
+use crate::ffi::{HostMemory, Memory, Range};
 
 /// What is allocated at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,11 @@ impl HostBlock {
     /// Size in bytes.
     pub fn bytes(&self) -> u64 {
         self.memory.len()
+    }
+
+    /// Where the block begins: a tensor in it begins at its offset from there. Valid while the block is not freed.
+    pub fn start(&self) -> NonNull<u8> {
+        self.memory.start()
     }
 
     pub(crate) fn range(&self, offset: u64, bytes: u64) -> Range {
@@ -80,14 +86,27 @@ impl Device {
 
     /// Counts the block out. The memory itself goes when no recording names it any more.
     pub(crate) fn free(&self, block: HostBlock) {
+        assert!(block.memory.is_own(), "memory of an engine is released");
         self.give(block.bytes());
+    }
+
+    /// A block of an engine's memory, which counts for nothing.
+    pub(crate) fn adopt(
+        &self,
+        memory: HostMemory,
+        request: &BlockRequest<'_>,
+    ) -> Result<HostBlock, BackendError> {
+        if memory.bytes() < request.bytes {
+            let text =
+                format!("`{}` has {} bytes, the memory {}", request.label, request.bytes, memory.bytes());
+            return Err(BackendError::new(BackendErrorKind::Unsupported, "adopt", text));
+        }
+        Ok(HostBlock { memory: Arc::new(Memory::of_engine(memory)) })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tenure_core::BackendErrorKind;
-
     use super::*;
     use crate::backend::HostOptions;
 

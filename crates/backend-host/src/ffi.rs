@@ -11,15 +11,41 @@ use std::ptr::NonNull;
 use tenure_core::Access;
 use tenure_core::kernel::HostBinding;
 
-/// Zeroed, aligned memory.
+/// Memory of blocks: our own, zeroed and aligned, or an engine's.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// What the system gave, with this layout.
-    allocation: NonNull<u8>,
-    layout: Layout,
-    /// The first aligned byte of it.
+    /// What the system gave, with its layout; none for memory of an engine.
+    allocation: Option<(NonNull<u8>, Layout)>,
+    /// The first byte that is used.
     start: NonNull<u8>,
     len: usize,
+}
+
+/// Memory of an engine's own, to be adopted.
+#[derive(Clone, Copy, Debug)]
+pub struct HostMemory {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: it is a place and a size; who turns them into accesses has promised that the memory may be used so.
+unsafe impl Send for HostMemory {}
+
+impl HostMemory {
+    /// `bytes` bytes that begin at `start`. Kernels see them as slices of elements: they are aligned for those.
+    pub fn new(start: NonNull<u8>, bytes: usize) -> Self {
+        HostMemory { start, bytes }
+    }
+
+    /// Where the memory begins.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
 }
 
 // SAFETY: the memory has no owner but this, and moving it between threads moves no thread-bound state.
@@ -44,7 +70,22 @@ impl Memory {
         let ahead = allocation.addr().get().next_multiple_of(alignment) - allocation.addr().get();
         // SAFETY: `ahead` is less than the alignment, and that much more than `len` was asked for.
         let start = unsafe { allocation.add(ahead) };
-        Some(Memory { allocation, layout, start, len })
+        Some(Memory { allocation: Some((allocation, layout)), start, len })
+    }
+
+    /// Memory of an engine. Whoever uses it as a block's has promised that it is valid.
+    pub(crate) fn of_engine(memory: HostMemory) -> Self {
+        Memory { allocation: None, start: memory.start, len: memory.bytes }
+    }
+
+    /// Where it begins.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Whether it counts as allocated.
+    pub(crate) fn is_own(&self) -> bool {
+        self.allocation.is_some()
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -64,7 +105,8 @@ impl Memory {
     /// Nobody writes the range while the slice lives.
     pub(crate) unsafe fn bytes(&self, offset: u64, bytes: u64) -> &[u8] {
         let (start, bytes) = self.place(offset, bytes);
-        // SAFETY: `place` checked the range, the memory was zeroed when made, and the caller excludes writers.
+        // SAFETY: `place` checked the range, the memory was zeroed when made or is an engine's that promised valid
+        // bytes, and the caller excludes writers.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), bytes) }
     }
 
@@ -73,15 +115,17 @@ impl Memory {
     #[allow(clippy::mut_from_ref, reason = "exclusive access is the caller's contract")]
     pub(crate) unsafe fn bytes_mut(&self, offset: u64, bytes: u64) -> &mut [u8] {
         let (start, bytes) = self.place(offset, bytes);
-        // SAFETY: `place` checked the range, the memory was zeroed when made, and the caller excludes others.
+        // SAFETY: `place` checked the range, the memory is as in `bytes`, and the caller excludes others.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the memory came from `alloc_zeroed` with this layout, and is given back once.
-        unsafe { dealloc(self.allocation.as_ptr(), self.layout) }
+        if let Some((allocation, layout)) = self.allocation {
+            // SAFETY: the memory came from `alloc_zeroed` with this layout, and is given back once.
+            unsafe { dealloc(allocation.as_ptr(), layout) }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use typed_builder::TypedBuilder;
 
 use crate::buffer::VulkanBlock;
 use crate::device::Device;
-use crate::foreign::RawDevice;
+use crate::foreign::{RawDevice, VulkanBuffer};
 use crate::instance::ffi::{has_validation, load};
 use crate::kernel::VulkanKernel;
 use crate::messages::Messages;
@@ -151,6 +151,7 @@ impl Backend for VulkanBackend {
     type Kernel = VulkanKernel;
     type Scope = VulkanScope;
     type Sequence = VulkanSequence;
+    type Foreign = VulkanBuffer;
 
     fn info(&self) -> BackendInfo {
         self.info.clone()
@@ -166,6 +167,19 @@ impl Backend for VulkanBackend {
 
     unsafe fn free(&self, block: VulkanBlock) -> Result<(), BackendError> {
         self.device().free(block);
+        Ok(())
+    }
+
+    unsafe fn adopt(
+        &self,
+        foreign: VulkanBuffer,
+        request: &BlockRequest<'_>,
+    ) -> Result<VulkanBlock, BackendError> {
+        self.device().adopt(foreign, request)
+    }
+
+    unsafe fn release(&self, block: VulkanBlock) -> Result<(), BackendError> {
+        drop(block);
         Ok(())
     }
 

@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 
 use ash::vk;
 use tenure_core::backend::BlockRequest;
-use tenure_core::{BackendError, QueueId};
+use tenure_core::{BackendError, BackendErrorKind, QueueId};
 
 use crate::device::Device;
 use crate::ffi::RawBuffer;
+use crate::foreign::VulkanBuffer;
 use crate::heap::Reach;
 use crate::instance::MAPPABLE;
 use crate::transfer::Far;
@@ -27,7 +28,7 @@ impl VulkanBlock {
         self.raw.buffer
     }
 
-    /// The driver's memory, which the buffer is bound to from its begin.
+    /// The driver's memory, which the buffer is bound to from its begin; null for an engine's buffer.
     pub fn memory(&self) -> vk::DeviceMemory {
         self.raw.memory
     }
@@ -68,6 +69,21 @@ impl Device {
 
     pub(crate) fn free(&self, block: VulkanBlock) {
         self.used.fetch_sub(block.raw.allocated, Ordering::Relaxed);
+    }
+
+    /// A block of an engine's buffer.
+    pub(crate) fn adopt(
+        &self,
+        buffer: VulkanBuffer,
+        request: &BlockRequest<'_>,
+    ) -> Result<VulkanBlock, BackendError> {
+        self.api.alive()?;
+        if buffer.bytes < request.bytes {
+            let text =
+                format!("`{}` has {} bytes, the buffer {}", request.label, request.bytes, buffer.bytes);
+            return Err(BackendError::new(BackendErrorKind::Unsupported, "adopt", text));
+        }
+        Ok(VulkanBlock { raw: RawBuffer::of_engine(&self.api, buffer.buffer, buffer.bytes) })
     }
 
     pub(crate) fn write_block(

@@ -115,7 +115,15 @@ pub(crate) struct RawBuffer {
     /// What the driver took for it.
     pub allocated: u64,
     mapped: Option<NonNull<u8>>,
+    owner: Owner,
     api: Arc<Api>,
+}
+
+/// Who destroys a buffer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Tenure,
+    Engine,
 }
 
 // SAFETY: handles and mappings of Vulkan belong to no thread.
@@ -140,7 +148,15 @@ impl RawBuffer {
         let buffer = api.check("vkCreateBuffer", buffer)?;
         // From here on dropping takes back what there is.
         let memory = vk::DeviceMemory::null();
-        let mut raw = RawBuffer { buffer, memory, bytes, allocated: 0, mapped: None, api: api.clone() };
+        let mut raw = RawBuffer {
+            buffer,
+            memory,
+            bytes,
+            allocated: 0,
+            mapped: None,
+            owner: Owner::Tenure,
+            api: api.clone(),
+        };
         // SAFETY: the buffer is alive.
         let needs = unsafe { api.device.get_buffer_memory_requirements(buffer) };
         let (memory_type, map) = choose(needs.memory_type_bits)?;
@@ -162,6 +178,19 @@ impl RawBuffer {
         api.name(raw.buffer, label);
         api.name(raw.memory, label);
         Ok(raw)
+    }
+
+    /// An engine's buffer: never mapped, named or destroyed here.
+    pub(crate) fn of_engine(api: &Arc<Api>, buffer: vk::Buffer, bytes: u64) -> Self {
+        RawBuffer {
+            buffer,
+            memory: vk::DeviceMemory::null(),
+            bytes,
+            allocated: 0,
+            mapped: None,
+            owner: Owner::Engine,
+            api: api.clone(),
+        }
     }
 
     pub(crate) fn is_mapped(&self) -> bool {
@@ -194,6 +223,9 @@ impl RawBuffer {
 
 impl Drop for RawBuffer {
     fn drop(&mut self) {
+        if self.owner == Owner::Engine {
+            return;
+        }
         // SAFETY: the device has finished with it (L4), and it is destroyed once.
         unsafe { self.api.device.destroy_buffer(self.buffer, None) };
         // SAFETY: the buffer in it is gone; freeing unmaps. Of no memory it is nothing.

@@ -1,4 +1,4 @@
-//! [`RawDevice`]: a device of an engine's own, to embed in.
+//! What an engine hands in: [`RawDevice`], to embed in, and [`VulkanBuffer`], to be adopted.
 //!
 //! Not here: how tenure uses it (`device.rs`).
 
@@ -7,6 +7,16 @@ use std::sync::Arc;
 use ash::vk;
 
 use crate::timeline::QueueLock;
+
+/// A buffer of an engine's own, made with the usages of storage buffers and of transfers in both directions, not shared
+/// exclusively with another queue family, and bound to memory.
+#[derive(Clone, Copy, Debug)]
+pub struct VulkanBuffer {
+    /// The buffer. A tensor begins at its begin.
+    pub buffer: vk::Buffer,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
 
 /// What an engine hands in, see [`VulkanBackend::from_raw`](crate::VulkanBackend::from_raw).
 #[derive(Clone)]

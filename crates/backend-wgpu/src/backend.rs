@@ -194,6 +194,8 @@ impl Backend for WgpuBackend {
     type Kernel = WgpuKernel;
     type Scope = WgpuScope;
     type Sequence = WgpuSequence;
+    /// With the usages `STORAGE`, `COPY_SRC` and `COPY_DST`, and a whole number of words of 4 bytes.
+    type Foreign = wgpu::Buffer;
 
     fn info(&self) -> BackendInfo {
         self.info.clone()
@@ -222,6 +224,21 @@ impl Backend for WgpuBackend {
 
     unsafe fn free(&self, block: WgpuBlock) -> Result<(), BackendError> {
         let device = self.device("free")?;
+        device.run(|| device.free(block));
+        Ok(())
+    }
+
+    unsafe fn adopt(
+        &self,
+        foreign: wgpu::Buffer,
+        request: &BlockRequest<'_>,
+    ) -> Result<WgpuBlock, BackendError> {
+        let device = self.device("adopt")?;
+        device.run(|| device.adopt(foreign, request))
+    }
+
+    unsafe fn release(&self, block: WgpuBlock) -> Result<(), BackendError> {
+        let device = self.device("release")?;
         device.run(|| device.free(block));
         Ok(())
     }

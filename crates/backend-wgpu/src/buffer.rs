@@ -12,7 +12,7 @@ use tenure_core::BackendError;
 use tenure_core::backend::BlockRequest;
 use wgpu::{BufferDescriptor, BufferUsages};
 
-use crate::device::Device;
+use crate::device::{Device, WORD};
 use crate::error::unsupported;
 
 /// A buffer of the device, numbered for the caches.
@@ -44,6 +44,27 @@ impl Device {
     pub(crate) fn allocate(&self, request: &BlockRequest<'_>) -> Result<WgpuBlock, BackendError> {
         let storage = self.storage("allocate", request.label, request.bytes, self.usages)?;
         Ok(WgpuBlock { storage })
+    }
+
+    /// A block of an engine's buffer.
+    pub(crate) fn adopt(
+        &self,
+        buffer: wgpu::Buffer,
+        request: &BlockRequest<'_>,
+    ) -> Result<WgpuBlock, BackendError> {
+        let needs = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+        let lacks = needs - buffer.usage();
+        if !lacks.is_empty() {
+            let text = format!("the buffer for `{}` lacks the usages {lacks:?}", request.label);
+            return Err(unsupported("adopt", text));
+        }
+        // Bytes are copied and bound by whole words.
+        let bytes = request.bytes.next_multiple_of(WORD);
+        if buffer.size() < bytes {
+            let text = format!("`{}` needs {bytes} bytes, the buffer has {}", request.label, buffer.size());
+            return Err(unsupported("adopt", text));
+        }
+        Ok(WgpuBlock { storage: Arc::new(Storage { id: self.next_id(), buffer }) })
     }
 
     /// The memory goes back when nothing of ours names the buffer any more. It is dropped and not destroyed

@@ -28,6 +28,10 @@ pub fn suite(name: &str) -> Option<Suite> {
         #[cfg(feature = "host")]
         "host" => Some(
             Suite::new(name, || Ok(tenure_backend_host::HostBackend::new()))
+                .engine_memory::<tenure_backend_host::HostBackend>(|block| {
+                    let bytes = usize::try_from(block.bytes()).expect("a block is in the address space");
+                    tenure_backend_host::HostMemory::new(block.start(), bytes)
+                })
                 .expectations(host_expectations()),
         ),
         #[cfg(feature = "vulkan")]
@@ -43,7 +47,11 @@ pub fn suite(name: &str) -> Option<Suite> {
             let instance = wgpu::Instance::new(descriptor);
             let options = WgpuOptions::builder().instance(instance).build();
             let open = move || WgpuBackend::with_options(options.clone());
-            Some(Suite::new(name, open).expectations(wgpu_expectations()))
+            Some(
+                Suite::new(name, open)
+                    .engine_memory::<WgpuBackend>(|block| block.buffer().clone())
+                    .expectations(wgpu_expectations()),
+            )
         }
         #[cfg(feature = "cuda")]
         "cuda" | "softcuda" => Some(cuda::suite(name)),
@@ -61,9 +69,11 @@ mod vulkan;
 pub fn wgpu_expectations() -> Expectations {
     let topics = [
         "ownership/*",
+        "hazards/*",
         "scopes/*",
         "stack/*",
         "kompute/*",
+        "adoption/*",
         "faults/*",
         "loss/*",
         // By name, so that nobody's kernels can stop compiling unnoticed.
@@ -80,12 +90,14 @@ pub fn host_expectations() -> Expectations {
     let topics = [
         "ownership/*",
         "sequences/*",
+        "hazards/*",
         "scopes/*",
         "hooks/*",
         "stack/*",
         "kompute/*",
         "cancellation/*",
         "memory/*",
+        "adoption/*",
         "faults/*",
         "loss/*",
         "observability/*",

@@ -10,9 +10,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tenure_core::{
-    Backend, BackendError, BackendInfo, Capabilities, Error, KernelSource, Manager, ManagerOptions, op,
+    Backend, BackendError, BackendInfo, Capabilities, Error, EventLog, KernelSource, Manager, ManagerOptions,
+    op,
 };
 
+use crate::engine_memory::EngineMemory;
+use crate::events::lives;
 use crate::instrument::{Instrumented, Limits, ObjectKind, Probe};
 use crate::kernels::KernelSet;
 
@@ -33,6 +36,8 @@ pub struct Facts {
     pub host_kernels: bool,
     /// It runs them on threads of its own, so that a kernel of a case can also block.
     pub blocking_kernels: bool,
+    /// The suite was told how an engine hands memory of its own in.
+    pub engine_memory: bool,
 }
 
 /// A manager on an instrumented backend, and the probe of that backend.
@@ -76,8 +81,25 @@ pub struct Bed {
     open: Arc<Open>,
     facts: Arc<Facts>,
     kernels: Arc<KernelSet>,
-    /// The label and the probe of each manager that was opened.
-    opened: Mutex<Vec<(String, Probe)>>,
+    engine_memory: Option<EngineMemory>,
+    opened: Mutex<Vec<Opened>>,
+    listening: Listening,
+}
+
+/// A manager that was opened.
+#[derive(Debug)]
+struct Opened {
+    label: String,
+    probe: Probe,
+    /// Its events from its begin, if somebody wants them.
+    events: Option<EventLog>,
+}
+
+/// Whether the events of a case are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listening {
+    Off,
+    On,
 }
 
 impl Bed {
@@ -101,17 +123,38 @@ impl Bed {
             open: Arc::new(open),
             facts: Arc::new(facts),
             kernels: Arc::new(kernels),
+            engine_memory: None,
             opened: Mutex::new(Vec::new()),
+            listening: Listening::Off,
         })
+    }
+
+    /// The same bed with memory that stands for an engine's.
+    pub(crate) fn with_engine_memory(self, memory: EngineMemory) -> Bed {
+        let facts = Facts { engine_memory: true, ..Facts::clone(&self.facts) };
+        Bed { facts: Arc::new(facts), engine_memory: Some(memory), ..self }
+    }
+
+    /// Memory that stands for an engine's, for cases that require
+    /// [`Requirement::EngineMemory`](crate::Requirement::EngineMemory).
+    pub(crate) fn engine_memory(&self) -> &EngineMemory {
+        self.engine_memory.as_ref().expect("the case requires memory of an engine")
     }
 
     /// A bed of the same backend with nothing opened.
     pub fn fresh(&self) -> Bed {
+        self.fresh_and(Listening::Off)
+    }
+
+    /// The same; with `listening` on, the managers' events are kept for [`Bed::contract_events`].
+    pub(crate) fn fresh_and(&self, listening: Listening) -> Bed {
         Bed {
             open: self.open.clone(),
             facts: self.facts.clone(),
             kernels: self.kernels.clone(),
+            engine_memory: self.engine_memory.clone(),
             opened: Mutex::new(Vec::new()),
+            listening,
         }
     }
 
@@ -151,7 +194,12 @@ impl Bed {
     /// What the factory or the manager says.
     pub fn try_open(&self, limits: Limits, options: ManagerOptions) -> Result<Rig, Error> {
         let rig = (self.open)(limits, options)?;
-        self.opened.lock().push((rig.manager.label().to_owned(), rig.probe.clone()));
+        let events = match self.listening {
+            Listening::Off => None,
+            Listening::On => Some(rig.manager.record_events()),
+        };
+        let label = rig.manager.label().to_owned();
+        self.opened.lock().push(Opened { label, probe: rig.probe.clone(), events });
         Ok(rig)
     }
 
@@ -177,8 +225,8 @@ impl Bed {
 
     /// Releases every completion that the case held back: it has panicked and cannot do it any more.
     pub(crate) fn let_go(&self) {
-        for (_, probe) in &*self.opened.lock() {
-            probe.release_all();
+        for opened in &*self.opened.lock() {
+            opened.probe.release_all();
         }
     }
 
@@ -189,9 +237,9 @@ impl Bed {
     }
 
     pub(crate) fn verify_within(&self, timeout: Duration) -> Vec<String> {
-        let opened = std::mem::take(&mut *self.opened.lock());
+        let opened = self.opened.lock();
         let mut problems = Vec::new();
-        for (label, probe) in &opened {
+        for Opened { label, probe, .. } in &*opened {
             if !probe.wait_shutdown(timeout) {
                 problems.push(format!("manager `{label}` did not shut its backend down within {timeout:?}"));
             }
@@ -207,6 +255,16 @@ impl Bed {
             }
         }
         problems
+    }
+
+    /// The contract events (L27) of every manager that was opened, in the order of opening. For after [`Bed::verify`].
+    pub(crate) fn contract_events(&self) -> String {
+        let mut text = String::new();
+        for Opened { label, events, .. } in &*self.opened.lock() {
+            let events = events.as_ref().map(EventLog::events).unwrap_or_default();
+            text.push_str(&format!("manager `{label}`\n{}", lives(&events)));
+        }
+        text
     }
 }
 
@@ -233,6 +291,7 @@ fn find_facts(
         kernels: kernels.portable().iter().all(|source| manager.kernel(source).is_ok()),
         host_kernels: kernel_thread.is_some(),
         blocking_kernels: kernel_thread.is_some_and(|thread| thread != std::thread::current().id()),
+        engine_memory: false,
     };
     manager.close()?;
     Ok(facts)

@@ -54,6 +54,8 @@ pub enum Requirement {
     ReopensAfterLoss,
     /// Native objects of a lost device are destroyed, not abandoned.
     DestroysAfterLoss,
+    /// The suite knows how an engine hands memory of its own in.
+    EngineMemory,
 }
 
 impl Requirement {
@@ -88,6 +90,10 @@ impl Requirement {
             Requirement::DestroysAfterLoss => (
                 !capabilities.abandons_on_loss,
                 "needs native objects that can be destroyed after loss".to_owned(),
+            ),
+            Requirement::EngineMemory => (
+                facts.engine_memory,
+                "needs memory of an engine, which the suite of this backend was not given".to_owned(),
             ),
         };
         (!met).then_some(reason)

@@ -24,6 +24,7 @@ use tenure_core::{Backend, BackendError, BackendErrorKind, Error};
 use crate::bed::Bed;
 use crate::case::Case;
 use crate::cases;
+use crate::engine_memory::EngineMemory;
 use crate::expectations::Expectations;
 use crate::human::Human;
 use crate::junit;
@@ -72,6 +73,7 @@ pub struct Suite {
     open: Box<dyn FnOnce() -> Result<Bed, Error>>,
     expectations: Expectations,
     complaints: Option<Complaints>,
+    engine_memory: Option<EngineMemory>,
 }
 
 impl Suite {
@@ -82,12 +84,28 @@ impl Suite {
         factory: impl Fn() -> Result<B, BackendError> + Send + Sync + 'static,
     ) -> Self {
         let open = Box::new(move || Bed::new(factory));
-        Suite { name: name.into(), open, expectations: Expectations::new(), complaints: None }
+        Suite {
+            name: name.into(),
+            open,
+            expectations: Expectations::new(),
+            complaints: None,
+            engine_memory: None,
+        }
     }
 
     /// What is expected of the backend.
     pub fn expectations(mut self, expectations: Expectations) -> Self {
         self.expectations = expectations;
+        self
+    }
+
+    /// Says what an engine would hand in for a block, had it made the block itself: cases about adopted memory run then. `B`
+    /// is the backend of [`Suite::new`].
+    pub fn engine_memory<B: Backend>(
+        mut self,
+        foreign_of: impl Fn(&B::Block) -> B::Foreign + Send + Sync + 'static,
+    ) -> Self {
+        self.engine_memory = Some(EngineMemory::new::<B>(foreign_of));
         self
     }
 
@@ -104,7 +122,12 @@ impl Suite {
     /// # Errors
     /// As [`Bed::new`].
     pub fn into_runner(self) -> Result<Runner, Error> {
-        let runner = Runner::new((self.open)()?, self.expectations);
+        let bed = (self.open)()?;
+        let bed = match self.engine_memory {
+            Some(memory) => bed.with_engine_memory(memory),
+            None => bed,
+        };
+        let runner = Runner::new(bed, self.expectations);
         Ok(match self.complaints {
             Some(complaints) => runner.with_complaints(complaints),
             None => runner,

@@ -4,8 +4,9 @@
 
 use std::time::Instant;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, Listening};
 use crate::case::Case;
+use crate::events::{self, Recorded};
 use crate::expectations::{Expectations, Verdict};
 use crate::panics;
 use crate::report::{CaseResult, Status};
@@ -122,16 +123,42 @@ impl Runner {
         CaseResult { id: case.id.to_owned(), rule: case.rule(), status, reason, ms }
     }
 
+    /// Runs a lifecycle case and returns its contract events as they are kept in the snapshots; none for other cases.
+    ///
+    /// # Errors
+    /// As the case's own failure.
+    pub fn events_of(&self, case: &Case) -> Option<Result<String, String>> {
+        Recorded::of(case)?;
+        let bed = self.bed.fresh_and(Listening::On);
+        let own = panics::catch(|| (case.run)(&bed));
+        if own.is_err() {
+            bed.let_go();
+        }
+        let left = bed.verify();
+        let problems: Vec<String> = own.err().into_iter().chain(left).collect();
+        if !problems.is_empty() {
+            return Some(Err(problems.join("\n")));
+        }
+        Some(Ok(events::abridged(&bed.contract_events())))
+    }
+
     /// Runs the case on a fresh bed. What it left behind counts as much as its own panic.
     fn attempt(&self, case: &Case) -> Result<(), String> {
-        let bed = self.bed.fresh();
+        let recorded = Recorded::of(case);
+        let bed = self.bed.fresh_and(if recorded.is_some() { Listening::On } else { Listening::Off });
         let own = panics::catch(|| (case.run)(&bed));
         if own.is_err() {
             bed.let_go();
         }
         let left = bed.verify();
         let complaints = self.complaints.as_ref().map(|ask| ask()).unwrap_or_default();
-        let problems: Vec<String> = own.err().into_iter().chain(left).chain(complaints).collect();
+        let mut problems: Vec<String> = own.err().into_iter().chain(left).chain(complaints).collect();
+        // Of a case that failed half-way the events say nothing.
+        if problems.is_empty()
+            && let Some(recorded) = recorded
+        {
+            problems.extend(recorded.difference(&bed.contract_events()));
+        }
         if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
     }
 }

@@ -41,6 +41,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
     type Scope: Scope<Self>;
     /// The native recording behind managed sequences.
     type Sequence: Sequence<Self>;
+    /// Memory of the host engine, in this API's terms: what [`Backend::adopt`] takes.
+    type Foreign: Send + 'static;
 
     /// Names of the backend and the device, and whether the device is software.
     fn info(&self) -> BackendInfo;
@@ -58,12 +60,35 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// Gives a block back to the driver. The block is gone whatever the answer.
     ///
     /// # Safety
-    /// The device has finished with every submission that names the block, and no native recording that
-    /// will be submitted again names it.
+    /// The block came from [`Backend::allocate`], the device has finished with every submission that names it, and no
+    /// native recording that will be submitted again names it.
     ///
     /// # Errors
     /// What the driver said; core counts it and goes on (L13).
     unsafe fn free(&self, block: Self::Block) -> Result<(), BackendError>;
+
+    /// Makes a block of memory that the host engine owns. `request.bytes` is what will be used of it, in any unit.
+    ///
+    /// # Safety
+    /// `foreign` is memory of this device that is valid, and used by nobody else, until [`Backend::release`] of the block.
+    ///
+    /// # Errors
+    /// `Unsupported` if the memory is too small or not fit for what blocks are used for, `DeviceLost`, or what the driver
+    /// said. The memory is then the engine's as before.
+    unsafe fn adopt(
+        &self,
+        foreign: Self::Foreign,
+        request: &BlockRequest<'_>,
+    ) -> Result<Self::Block, BackendError>;
+
+    /// Ends a block that was made by [`Backend::adopt`]. Its memory stays the engine's.
+    ///
+    /// # Safety
+    /// As [`Backend::free`], for a block from `adopt`.
+    ///
+    /// # Errors
+    /// What the driver said; core counts it and goes on (L13).
+    unsafe fn release(&self, block: Self::Block) -> Result<(), BackendError>;
 
     /// Copies `bytes` from the host into the block at `offset`, complete on return.
     ///
@@ -157,7 +182,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// the keep-alive of a foreign one.
     ///
     /// # Safety
-    /// Every block, kernel and scope was given back or the device is lost, and no call follows.
+    /// Every block (adopted ones included), kernel and scope was given back or the device is lost, and no call follows.
     ///
     /// # Errors
     /// What the driver said.
@@ -290,10 +315,10 @@ pub struct TimelinePoint {
     pub value: u64,
 }
 
-/// What is asked of [`Backend::allocate`].
+/// What is asked of [`Backend::allocate`] and [`Backend::adopt`].
 #[derive(Clone, Copy, Debug)]
 pub struct BlockRequest<'a> {
-    /// Size in bytes, a multiple of [`Capabilities::alignment`].
+    /// Size in bytes; for [`Backend::allocate`] a multiple of [`Capabilities::alignment`].
     pub bytes: u64,
     /// For the driver's debug names.
     pub label: &'a str,

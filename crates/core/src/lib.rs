@@ -27,6 +27,7 @@ mod scope_ref;
 pub mod sequence;
 mod sync;
 pub mod tensor;
+pub mod view;
 
 /// Constructors of operations: `op::dispatch`, `op::copy`, `op::fill`, `op::upload`, `op::download`.
 pub mod op {
@@ -53,4 +54,5 @@ pub use report::{
 pub use scope::{Finish, ManagedScope};
 pub use scope_ref::{ScopeOptions, ScopeRef, ScopeState};
 pub use sequence::{Execution, ExecutionStatus, ManagedSequence, SequenceState};
-pub use tensor::{AnyTensor, Element, ReadFuture, Tensor, TensorId, TensorOptions, View};
+pub use tensor::{AnyTensor, Element, NativeTensor, ReadFuture, Tensor, TensorId, TensorOptions};
+pub use view::View;

@@ -189,7 +189,7 @@ impl Manager {
         handle.map(|handle| Manager { handle }).ok_or_else(|| Error::Closed { manager: engine.label.clone() })
     }
 
-    fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.handle.engine
     }
 

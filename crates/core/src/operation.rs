@@ -14,7 +14,8 @@ use crate::backend::Backend;
 use crate::error::Error;
 use crate::kernel::{Access, Kernel};
 use crate::sync::Mutex;
-use crate::tensor::{Element, TensorUse, View};
+use crate::tensor::Element;
+use crate::view::{TensorUse, View};
 
 /// The largest pattern that a backend is asked to fill with.
 pub const MAX_PATTERN_BYTES: usize = 64;

@@ -205,6 +205,8 @@ pub struct MemoryReport {
     pub cached: Usage,
     /// All that was taken from the driver.
     pub reserved: Usage,
+    /// Memory of the host engine that tensors have, until it is released; no part of `reserved`.
+    pub adopted: Usage,
     /// Most live bytes at a time.
     pub peak_live_bytes: u64,
     /// Most reserved bytes at a time.

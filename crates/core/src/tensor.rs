@@ -1,4 +1,4 @@
-//! Handles of tensors: [`Tensor`], its erased form [`AnyTensor`], and [`View`]s of a range.
+//! Handles of tensors: [`Tensor`], its erased form [`AnyTensor`], and where it is in native memory.
 //!
 //! A handle is a generational id with a count: cheap to clone, valid to keep for ever, never an owner (L1).
 //! Not here: what the manager keeps of a tensor (`engine/tensors.rs`).
@@ -16,10 +16,12 @@ use bytemuck::Pod;
 use smallvec::SmallVec;
 use typed_builder::TypedBuilder;
 
+use crate::backend::Backend;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::tensors::{ElementType, TensorCell};
 use crate::engine::wakers::{Waiter, WaiterId};
-use crate::error::{EndOfLife, Error, Site};
+use crate::error::{BackendError, BackendErrorKind, EndOfLife, Error, Site};
+use crate::view::{TensorUse, View};
 
 /// What a tensor can hold: plain data of at least one byte.
 pub trait Element: Pod + Send + Sync {}
@@ -47,8 +49,20 @@ pub struct TensorOptions {
     #[builder(setter(transform = |shape: impl AsRef<[u64]>| SmallVec::from_slice(shape.as_ref())))]
     pub(crate) shape: SmallVec<[u64; 4]>,
     /// The name, for errors, events and reports.
-    #[builder(default = "tensor".into(), setter(into))]
+    #[builder(default = unnamed(), setter(into))]
     pub(crate) label: Arc<str>,
+}
+
+thread_local! {
+    /// Shared by the tensors of a thread that have no name of their own; not by threads, which would meet at its count.
+    static UNNAMED: Arc<str> = Arc::from(DEFAULT_LABEL);
+}
+
+const DEFAULT_LABEL: &str = "tensor";
+
+fn unnamed() -> Arc<str> {
+    // A destructor of another thread-local may still make tensors.
+    UNNAMED.try_with(Arc::clone).unwrap_or_else(|_| Arc::from(DEFAULT_LABEL))
 }
 
 /// What every handle and recording of one tensor shares: the last one retires the tensor (L2, L5).
@@ -76,19 +90,6 @@ impl Drop for TensorHandle {
 impl fmt::Debug for TensorHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`#{}", self.cell.label, self.cell.id)
-    }
-}
-
-/// A range of bytes of a tensor, in an operation.
-#[derive(Clone, Debug)]
-pub(crate) struct TensorUse {
-    pub handle: Arc<TensorHandle>,
-    pub range: Range<u64>,
-}
-
-impl TensorUse {
-    pub(crate) fn label(&self) -> Arc<str> {
-        self.handle.cell.label.clone()
     }
 }
 
@@ -224,7 +225,7 @@ impl<T: Element> Tensor<T> {
         self.whole().view(range)
     }
 
-    fn whole(&self) -> View<T> {
+    pub(crate) fn whole(&self) -> View<T> {
         View {
             used: TensorUse { handle: self.handle.clone(), range: 0..self.cell().bytes },
             element: PhantomData,
@@ -273,9 +274,62 @@ impl<T: Element> Tensor<T> {
         self.cell().engine.move_tensor(self.cell(), |_| None)
     }
 
+    /// Shows the memory in the backend's own terms, for interoperation: a `wgpu::Buffer`, a buffer of Vulkan, a device
+    /// pointer. What `look` returns is returned. Nothing is waited for or ordered.
+    ///
+    /// While `look` runs the memory stays where it is, whatever ends the tensor, and closing waits. Beyond that it is the
+    /// tensor's: an engine that goes on with what it saw, in work of its own, keeps a handle and destroys nothing until that
+    /// work is complete, and orders that work against tenure's.
+    ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// let tensor = manager.tensor::<f32>(256)?;
+    /// let room = tensor.native::<HostBackend, _>(|native| native.block.map(|block| block.bytes()))?;
+    /// assert!(room >= Some(1024));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Stale`], [`Error::DeviceLost`]; [`Error::Backend`] with `Unsupported` if the manager's backend is not `B`.
+    pub fn native<B: Backend, R>(&self, look: impl FnOnce(NativeTensor<'_, B>) -> R) -> Result<R, Error> {
+        let cell = self.cell();
+        let Some(backend) = cell.engine.driver.as_any().downcast_ref::<B>() else {
+            let text = format!("the backend is no {}", std::any::type_name::<B>());
+            return Err(Error::Backend(BackendError::new(BackendErrorKind::Unsupported, "native", text)));
+        };
+        cell.engine.look_at_memory(cell, |place| {
+            let block = place.and_then(|(native, _)| native.of::<B>());
+            let offset = place.map_or(0, |(_, offset)| offset);
+            look(NativeTensor { backend, block, offset, bytes: cell.bytes })
+        })
+    }
+
     /// The same handle without its element type.
     pub fn erase(&self) -> AnyTensor {
         AnyTensor { handle: self.handle.clone() }
+    }
+}
+
+/// Where a tensor is in the memory of a device. Shown by [`Tensor::native`].
+pub struct NativeTensor<'a, B: Backend> {
+    /// The backend.
+    pub backend: &'a B,
+    /// The block that holds it, possibly with other tensors; none for an empty tensor.
+    pub block: Option<&'a B::Block>,
+    /// Where in the block it begins, in bytes.
+    pub offset: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+impl<B: Backend> fmt::Debug for NativeTensor<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NativeTensor")
+            .field("offset", &self.offset)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -316,128 +370,6 @@ impl AnyTensor {
     /// Its size in bytes, as asked for.
     pub fn bytes(&self) -> u64 {
         self.handle.cell.bytes
-    }
-}
-
-/// A range of a tensor's elements. It is a handle of the tensor.
-pub struct View<T> {
-    used: TensorUse,
-    element: PhantomData<fn() -> T>,
-}
-
-impl<T> Clone for View<T> {
-    fn clone(&self) -> Self {
-        View { used: self.used.clone(), element: PhantomData }
-    }
-}
-
-impl<T> fmt::Debug for View<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("View").field("tensor", &self.used.handle).field("bytes", &self.used.range).finish()
-    }
-}
-
-impl<T: Element> View<T> {
-    pub(crate) fn into_use(self) -> TensorUse {
-        self.used
-    }
-
-    /// Number of elements.
-    pub fn len(&self) -> u64 {
-        (self.used.range.end - self.used.range.start) / size_of::<T>() as u64
-    }
-
-    /// True if it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.used.range.is_empty()
-    }
-
-    /// The tensor's label.
-    pub fn label(&self) -> &str {
-        &self.used.handle.cell.label
-    }
-
-    /// A range of this view's elements.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Stale`].
-    pub fn view(&self, range: Range<u64>) -> Result<View<T>, Error> {
-        self.used.handle.cell.check_live()?;
-        let length = self.len();
-        if range.start > range.end || range.end > length {
-            return Err(Error::OutOfRange {
-                label: self.used.label(),
-                start: range.start,
-                end: range.end,
-                length,
-            });
-        }
-        let element = size_of::<T>() as u64;
-        let first = self.used.range.start;
-        let bytes = first + range.start * element..first + range.end * element;
-        Ok(View { used: TensorUse { handle: self.used.handle.clone(), range: bytes }, element: PhantomData })
-    }
-
-    /// As [`Tensor::write`], for this range.
-    ///
-    /// # Errors
-    /// As [`Tensor::write`].
-    pub fn write(&self, data: &[T]) -> Result<(), Error> {
-        let cell = &self.used.handle.cell;
-        cell.check_live()?;
-        self.expect_length(data.len())?;
-        cell.engine.write_tensor(cell, self.used.range.start, bytemuck::cast_slice(data))
-    }
-
-    /// As [`Tensor::read`], for this range.
-    ///
-    /// # Errors
-    /// As [`Tensor::read`].
-    pub fn read(&self) -> Result<Vec<T>, Error> {
-        let cell = &self.used.handle.cell;
-        // A stale tensor is found before a large vector is made for it.
-        cell.check_live()?;
-        let length = usize::try_from(self.len()).expect("a live tensor's length fits the address space");
-        let mut data = bytemuck::allocation::zeroed_vec(length);
-        self.read_into(&mut data)?;
-        Ok(data)
-    }
-
-    /// As [`Tensor::read_into`], for this range.
-    ///
-    /// # Errors
-    /// As [`Tensor::read_into`].
-    pub fn read_into(&self, data: &mut [T]) -> Result<(), Error> {
-        let cell = &self.used.handle.cell;
-        cell.check_live()?;
-        self.expect_length(data.len())?;
-        cell.engine.read_tensor(cell, self.used.range.start, bytemuck::cast_slice_mut(data))
-    }
-
-    fn expect_length(&self, actual: usize) -> Result<(), Error> {
-        let expected = self.len();
-        if actual as u64 == expected {
-            return Ok(());
-        }
-        Err(Error::Length { label: self.used.label(), expected, actual: actual as u64 })
-    }
-}
-
-impl<T: Element> From<&Tensor<T>> for View<T> {
-    fn from(tensor: &Tensor<T>) -> View<T> {
-        tensor.whole()
-    }
-}
-
-impl<T: Element> From<Tensor<T>> for View<T> {
-    fn from(tensor: Tensor<T>) -> View<T> {
-        tensor.whole()
-    }
-}
-
-impl<T> From<&View<T>> for View<T> {
-    fn from(view: &View<T>) -> View<T> {
-        view.clone()
     }
 }
 

@@ -5,6 +5,7 @@
 use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
 
+use crate::bands::{add_scaled, in_bands};
 use crate::check::refuse;
 use crate::ffi::WithTexts;
 use crate::generated;
@@ -12,6 +13,9 @@ use crate::grid::{MAX_ELEMENTS, WORKGROUP, cover, length};
 use crate::image::ImageSize;
 
 const NAME: &str = "blur";
+
+/// Elements of a position from which on the host form takes positions one by one.
+const WIDE: usize = 256;
 
 /// Each pixel becomes a weighted sum of its neighbours in one direction. Beyond the edges the first and the last pixel
 /// go on. Along rows and then along columns is a blur in two dimensions.
@@ -146,18 +150,39 @@ fn blur(source: &[f32], weights: &[f32], target: &mut [f32], extent: usize, inne
     if target.is_empty() {
         return;
     }
-    let radius = weights.len() / 2;
-    let runs = source.chunks_exact(extent * inner).zip(target.chunks_exact_mut(extent * inner));
-    for (source, target) in runs {
-        for (position, line) in target.chunks_exact_mut(inner).enumerate() {
-            line.fill(0.0);
+    let run = extent * inner;
+    // At least so many elements in a row, so that adding them up is worth its loop.
+    let unit = if inner < WIDE { run } else { inner };
+    in_bands(target, unit, |first, band| {
+        for (at, lines) in band.chunks_exact_mut(unit).enumerate() {
+            let element = (first + at) * unit;
+            let source = &source[element / run * run..][..run];
+            let position = element % run / inner;
+            lines.fill(0.0);
             for (tap, weight) in weights.iter().enumerate() {
-                let at = (position + tap).saturating_sub(radius).min(extent - 1);
-                for (sum, value) in line.iter_mut().zip(&source[at * inner..]) {
-                    *sum += weight * value;
-                }
+                let from = (position + tap) as isize - (weights.len() / 2) as isize;
+                add_from(lines, *weight, source, inner, from);
             }
         }
+    });
+}
+
+/// Adds `weight` times the positions of the run `source` from `from` on, which may lie before its beginning or reach beyond
+/// its end: there its first and its last position go on.
+fn add_from(sum: &mut [f32], weight: f32, source: &[f32], inner: usize, from: isize) {
+    let (positions, extent) = (sum.len() / inner, source.len() / inner);
+    let before = from.min(0).unsigned_abs().min(positions);
+    let until = extent.saturating_add_signed(from.saturating_neg()).clamp(before, positions);
+    let (sum, after) = sum.split_at_mut(until * inner);
+    let (sum, inside) = sum.split_at_mut(before * inner);
+    for position in sum.chunks_exact_mut(inner) {
+        add_scaled(position, weight, &source[..inner]);
+    }
+    if !inside.is_empty() {
+        add_scaled(inside, weight, &source[from.max(0).unsigned_abs() * inner..]);
+    }
+    for position in after.chunks_exact_mut(inner) {
+        add_scaled(position, weight, &source[source.len() - inner..]);
     }
 }
 

@@ -37,6 +37,7 @@
 //! With the feature `cubecl` a `#[cube]` kernel of your own becomes a [`KernelSource`] at run time: see the module
 //! `cube`. Not here: compiling for a device, which is a backend's work, and running anything.
 
+mod bands;
 mod blur;
 mod check;
 mod copy;

@@ -5,6 +5,7 @@
 use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
 
+use crate::bands::{add_scaled, in_bands};
 use crate::check::refuse;
 use crate::ffi::WithTexts;
 use crate::generated;
@@ -112,20 +113,39 @@ impl Resize {
 }
 
 fn resize(source: &[f32], target: &mut [f32], info: Info) {
-    let [channels, width] = [info.channels, info.source_width].map(|extent| extent as usize);
-    let row = channels * info.target_width as usize;
     if target.is_empty() {
         return;
     }
-    for (y, line) in target.chunks_exact_mut(row).enumerate() {
-        let down = Taps::new(y as u32, info.source_height, info.target_height);
-        for (x, pixel) in line.chunks_exact_mut(channels).enumerate() {
-            let across = Taps::new(x as u32, info.source_width, info.target_width);
-            for (channel, value) in pixel.iter_mut().enumerate() {
-                *value = down.mix(|y| across.mix(|x| source[(y * width + x) * channels + channel]));
+    let [channels, width] = [info.channels, info.source_width].map(|extent| extent as usize);
+    let row = channels * info.target_width as usize;
+    let across: Vec<Taps> =
+        (0..info.target_width).map(|x| Taps::new(x, info.source_width, info.target_width)).collect();
+    let scale_row = |y: usize, line: &mut [f32]| {
+        let source = &source[y * width * channels..][..width * channels];
+        for (taps, pixel) in across.iter().zip(line.chunks_exact_mut(channels)) {
+            pixel.fill(0.0);
+            for (place, weight) in taps.places.into_iter().zip(taps.weights) {
+                add_scaled(pixel, weight, &source[place * channels..]);
             }
         }
-    }
+    };
+    in_bands(target, row, |first, band| {
+        // Rows of the source at the target's width. A target row needs up to four that follow each other, the next one
+        // mostly the same.
+        let mut scaled: [(Option<usize>, Vec<f32>); 4] = std::array::from_fn(|_| (None, vec![0.0; row]));
+        for (at, line) in band.chunks_exact_mut(row).enumerate() {
+            let down = Taps::new((first + at) as u32, info.source_height, info.target_height);
+            line.fill(0.0);
+            for (y, weight) in down.places.into_iter().zip(down.weights) {
+                let (held, values) = &mut scaled[y % 4];
+                if *held != Some(y) {
+                    scale_row(y, values);
+                    *held = Some(y);
+                }
+                add_scaled(line, weight, values);
+            }
+        }
+    });
 }
 
 /// What one target position depends on, in one direction.
@@ -146,10 +166,6 @@ impl Taps {
             places: std::array::from_fn(|tap| (first + tap as u64).saturating_sub(2).min(last) as usize),
             weights: std::array::from_fn(|tap| weight((part + 1.0 - tap as f32).abs())),
         }
-    }
-
-    fn mix(&self, value: impl Fn(usize) -> f32) -> f32 {
-        self.places.iter().zip(self.weights).fold(0.0, |sum, (place, weight)| sum + weight * value(*place))
     }
 }
 

@@ -5,6 +5,7 @@
 use bytemuck::{Pod, Zeroable};
 use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
 
+use crate::bands::in_bands;
 use crate::check::refuse;
 use crate::ffi::WithTexts;
 use crate::generated;
@@ -110,12 +111,16 @@ impl Unsharp {
 
 fn sharpen(original: &[f32], blurred: &[f32], target: &mut [f32], info: Info) {
     let channels = info.channels as usize;
-    let sources = original.chunks_exact(channels).zip(blurred.chunks_exact(channels));
-    for (target, (original, blurred)) in target.chunks_exact_mut(channels).zip(sources) {
-        let differs = |(original, blurred): (&f32, &f32)| (original - blurred).abs() >= info.threshold;
-        let amount = if original.iter().zip(blurred).any(differs) { info.amount } else { 0.0 };
-        for ((target, original), blurred) in target.iter_mut().zip(original).zip(blurred) {
-            *target = original + amount * (original - blurred);
+    in_bands(target, channels, |first, band| {
+        let range = first * channels..first * channels + band.len();
+        let (original, blurred) = (&original[range.clone()], &blurred[range]);
+        let sources = original.chunks_exact(channels).zip(blurred.chunks_exact(channels));
+        for (target, (original, blurred)) in band.chunks_exact_mut(channels).zip(sources) {
+            let differs = |(original, blurred): (&f32, &f32)| (original - blurred).abs() >= info.threshold;
+            let amount = if original.iter().zip(blurred).any(differs) { info.amount } else { 0.0 };
+            for ((target, original), blurred) in target.iter_mut().zip(original).zip(blurred) {
+                *target = original + amount * (original - blurred);
+            }
         }
-    }
+    });
 }

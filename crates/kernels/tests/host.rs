@@ -147,3 +147,47 @@ proptest! {
         assert_near("unsharp", &target.read().unwrap(), &expected, 2e-6);
     }
 }
+
+/// Large enough for several threads, and for rows that are taken whole: more than made-up sizes come to.
+#[test]
+fn large_pictures() {
+    let manager = open();
+    for size in [[300, 230, 4], [40, 2500, 3], [40_000, 3, 1]] {
+        let numbers = values(5, size.iter().product());
+        let picture = Picture { elements: &numbers, size };
+        let source = pixels(&manager, &numbers);
+        let weights = gaussian_weights(1.5);
+        let on_weights = manager.tensor_from("weights", &weights).unwrap();
+        let target = pixels(&manager, &vec![f32::NAN; numbers.len()]);
+        let blur = Blur::compile(&manager).unwrap();
+        for axis in [Axis::Horizontal, Axis::Vertical] {
+            run(&manager, [blur.dispatch(&source, &on_weights, &target, image_size(size), axis).unwrap()]);
+            let expected = picture.blur(&weights, axis == Axis::Horizontal);
+            assert_near("blur", &target.read().unwrap(), &expected, 5e-6);
+        }
+
+        let smooth = target.read().unwrap();
+        let sharpness = Sharpness { amount: 1.5, threshold: 0.4 };
+        let sharpened = pixels(&manager, &vec![f32::NAN; numbers.len()]);
+        let unsharp = Unsharp::compile(&manager).unwrap();
+        run(&manager, [unsharp.dispatch(&source, &target, &sharpened, image_size(size), sharpness).unwrap()]);
+        let expected = picture.unsharp(&smooth, sharpness.amount, sharpness.threshold);
+        assert_near("unsharp", &sharpened.read().unwrap(), &expected, 2e-6);
+
+        let to = [size[0] / 2 + 1, size[1] * 3, size[2]];
+        let resized = pixels(&manager, &vec![f32::NAN; to.iter().product()]);
+        let resize = Resize::compile(&manager).unwrap();
+        run(&manager, [resize.dispatch(&source, image_size(size), &resized, image_size(to)).unwrap()]);
+        assert_near("resize", &resized.read().unwrap(), &picture.resize(to[0], to[1]), 2e-6);
+    }
+}
+
+/// A source without pixels is no place to look, even for the columns of a target without rows.
+#[test]
+fn nothing_is_made_of_nothing() {
+    let manager = open();
+    let (source, target) = (pixels(&manager, &[]), pixels(&manager, &[]));
+    let resize = Resize::compile(&manager).unwrap();
+    let (from, to) = (ImageSize::new(0, 0, 4), ImageSize::new(5, 0, 4));
+    run(&manager, [resize.dispatch(&source, from, &target, to).unwrap()]);
+}

@@ -79,8 +79,13 @@ fn attempt(arguments: &Arguments) -> Result<Verdict, SetupError> {
     let closed = manager.close();
     if !arguments.quiet {
         let counts = ledger.counts();
-        let summary =
-            Summary { tally: &ended.tally, counts: &counts, memory: &memory, batch: ended.report.as_ref() };
+        let summary = Summary {
+            device: manager.info(),
+            tally: &ended.tally,
+            counts: &counts,
+            memory: &memory,
+            batch: ended.report.as_ref(),
+        };
         say(format_args!("{summary}"));
     }
     Ok(judge(&ended, &closed))

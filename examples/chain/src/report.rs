@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
-use tenure::{MemoryReport, ScopeReport};
+use tenure::{BackendInfo, MemoryReport, ScopeReport};
 
 use crate::batch::Tally;
 use crate::ledger::Counts;
@@ -14,6 +14,8 @@ use crate::ledger::Counts;
 /// Shows all of it as text, with tables.
 #[derive(Debug)]
 pub struct Summary<'a> {
+    /// What it ran on.
+    pub device: &'a BackendInfo,
     /// What became of the images.
     pub tally: &'a Tally,
     /// What was counted.
@@ -60,7 +62,7 @@ impl Summary<'_> {
     }
 
     fn figures(&self) -> Table {
-        let Summary { tally, counts, memory, .. } = self;
+        let Summary { device, tally, counts, memory, .. } = self;
         let mut table = Table::new();
         table.load_preset(presets::NOTHING);
         let untried = tally.total - tally.tried();
@@ -73,6 +75,9 @@ impl Summary<'_> {
         let mut row = |name: &str, value: String| {
             table.add_row([name.to_owned(), value]);
         };
+        // A result from software never reads as one from hardware.
+        let software = if device.software { " (software)" } else { "" };
+        row("device", format!("{}{software}, backend {}", device.device, device.name));
         row("images", images);
         row("scopes", format!("{} finished, {} executions", counts.scopes, counts.executions));
         row("hooks", format!("{} run, {} failed", counts.hook_runs, counts.hook_failures));
@@ -131,7 +136,9 @@ mod tests {
         let tally = Tally { total: 3, done: 1, failures: Vec::new() };
         let counts = ledger.counts();
         let memory = MemoryReport { peak_live_bytes: 2048, ..MemoryReport::default() };
-        let summary = Summary { tally: &tally, counts: &counts, memory: &memory, batch: None };
+        let device = BackendInfo { name: "vulkan".into(), device: "llvmpipe".into(), software: true };
+        let summary =
+            Summary { device: &device, tally: &tally, counts: &counts, memory: &memory, batch: None };
         let text = summary.to_string();
         let row = |name: &str| {
             let line = text.lines().find(|line| line.trim_start_matches(['|', ' ']).starts_with(name));
@@ -142,6 +149,7 @@ mod tests {
         };
         assert_eq!(row("load"), "| load | 2 | 1 | 4.00 ms | 2.00 ms | 2.50 ms | 0.00 ms |");
         assert_eq!(row("save"), "| save | 0 | 0 | 0.00 ms | 0.00 ms | 0.00 ms | 0.00 ms |");
+        assert_eq!(row("device"), "device llvmpipe (software), backend vulkan");
         assert_eq!(row("images"), "images 1 of 3 done, 0 failed, 2 left");
         assert_eq!(row("peak"), "peak 2.0 KiB live, 0 B reserved");
     }

@@ -1,14 +1,13 @@
 //! The weights of blurs on the device, made once for a batch and shared by its images.
 //!
 //! They belong to the manager, not to a scope: no image may take them along when it ends. The batch clears them by
-//! a hook (`batch.rs`). Not here: the weights themselves (`kernels/gaussian.rs`).
+//! a hook (`batch.rs`). Not here: the weights themselves (`tenure-kernels`).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use tenure::{Error, Manager, Tensor};
-
-use crate::kernels::gaussian;
+use tenure_kernels::gaussian_weights;
 
 /// Tensors of weights, by sigma.
 #[derive(Debug, Default)]
@@ -26,7 +25,7 @@ impl WeightCache {
         if let Some(tensor) = self.lock().get(&key) {
             return Ok(tensor.clone());
         }
-        let tensor = manager.tensor_from(format!("weights for sigma {sigma}"), &gaussian::weights(sigma))?;
+        let tensor = manager.tensor_from(format!("weights for sigma {sigma}"), &gaussian_weights(sigma))?;
         Ok(self.lock().entry(key).or_insert(tensor).clone())
     }
 
@@ -54,7 +53,7 @@ mod tests {
         let first = cache.get(&manager, 1.0).unwrap();
         assert_eq!(first, cache.get(&manager, 1.0).unwrap());
         assert_ne!(first, cache.get(&manager, 2.0).unwrap());
-        assert_eq!(first.read().unwrap(), gaussian::weights(1.0));
+        assert_eq!(first.read().unwrap(), gaussian_weights(1.0));
         assert_eq!(manager.memory().tensors, 2);
         drop(first);
         assert_eq!(cache.clear(), 2);

@@ -100,6 +100,8 @@ impl Backend for InlineBackend {
     type Kernel = HostKernel;
     type Scope = InlineScope;
     type Sequence = InlineSequence;
+    /// Blocks are shared: an engine hands in one of its own.
+    type Foreign = InlineBlock;
 
     fn info(&self) -> BackendInfo {
         BackendInfo { name: "inline".to_owned(), device: "the calling thread".to_owned(), software: false }
@@ -128,6 +130,24 @@ impl Backend for InlineBackend {
     }
 
     unsafe fn free(&self, block: InlineBlock) -> Result<(), BackendError> {
+        drop(block);
+        Ok(())
+    }
+
+    unsafe fn adopt(
+        &self,
+        foreign: InlineBlock,
+        request: &BlockRequest<'_>,
+    ) -> Result<InlineBlock, BackendError> {
+        if foreign.bytes() < request.bytes {
+            let text =
+                format!("{} bytes for `{}`, which has {}", foreign.bytes(), request.label, request.bytes);
+            return Err(BackendError::new(BackendErrorKind::Unsupported, "adopt", text));
+        }
+        Ok(foreign)
+    }
+
+    unsafe fn release(&self, block: InlineBlock) -> Result<(), BackendError> {
         drop(block);
         Ok(())
     }

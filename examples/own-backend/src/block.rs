@@ -51,6 +51,11 @@ impl InlineBlock {
         InlineBlock(Arc::new(Mutex::new(AlignedBytes::zeroed(bytes))))
     }
 
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.0.lock().len as u64
+    }
+
     /// Copies a range out.
     pub fn read(&self, range: Range<usize>) -> AlignedBytes {
         AlignedBytes::copy_of(&self.0.lock().as_slice()[range])

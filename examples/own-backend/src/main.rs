@@ -15,5 +15,8 @@ use crate::backend::InlineBackend;
 fn main() -> ExitCode {
     // Required: this backend runs host closures and has two queues, so that no case of these may be skipped.
     let expectations = Expectations::new().require("ownership/*").require("hooks/*").require("sequences/*");
-    Suite::new("inline", || Ok(InlineBackend::new())).expectations(expectations).main()
+    Suite::new("inline", || Ok(InlineBackend::new()))
+        .engine_memory::<InlineBackend>(Clone::clone)
+        .expectations(expectations)
+        .main()
 }

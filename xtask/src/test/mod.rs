@@ -76,6 +76,7 @@ const STEPS: &[Step] = &[
             counted(cargo(["test", "--package", "tenure-core", "--features", "shuttle", "--test", "shuttle"]))
         },
     },
+    Step { name: "examples on devices", work: || counted(examples_on_devices()) },
     Step { name: "documentation", work: || plain(documentation()) },
     Step { name: "conformance", work: run_conformance },
     // Last: only these compile CubeCL.
@@ -95,6 +96,33 @@ fn clippy() -> Command {
     }
     command.args(["--", "--deny", "warnings"]);
     command
+}
+
+/// The examples whose results on every device are compared with those of the host, by a test program `devices` each. They
+/// have a feature for every backend.
+const EXAMPLES: &[&str] = &["chain", "logistic_regression"];
+
+/// The whole workspace is named, so that what it depends on is built with the features that the step before built it with,
+/// and not once more.
+fn examples_on_devices() -> Command {
+    let mut command = cargo(["test", "--workspace", "--no-fail-fast", "--test", "devices"]);
+    let mut devices: Vec<&str> = device_backends().collect();
+    for example in EXAMPLES {
+        for device in &devices {
+            command.arg("--features").arg(format!("{example}/{device}"));
+        }
+    }
+    // As for the suite: where the driver is there, a device that does not open is a failure. The tests read this.
+    let required = required_backends();
+    devices.retain(|device| required.iter().any(|name| name == device));
+    command.env("TENURE_REQUIRE", devices.join(","));
+    command
+}
+
+/// Names that `tenure::open` takes beside the embedded backend's, each of them also a feature.
+fn device_backends() -> impl Iterator<Item = &'static str> {
+    let devices = BACKENDS.iter().filter(|backend| backend.nature == crate::backends::Nature::Device);
+    devices.filter(|backend| backend.name == backend.feature).map(|backend| backend.name)
 }
 
 const CHECK_KERNELS: kernels::Arguments = kernels::Arguments { check: true };
@@ -261,6 +289,16 @@ mod tests {
         let results = run_all(&MIXED[..1], false);
         assert!(results.iter().all(|result| result.passed));
         assert_eq!(closing_line(&results), "3 passed, 0 failed, 1 skipped");
+    }
+
+    #[test]
+    fn examples_run_on_each_device_backend_once() {
+        let devices: Vec<&str> = device_backends().collect();
+        assert!(devices.contains(&"vulkan") && devices.contains(&"wgpu"), "{devices:?}");
+        assert!(!devices.contains(&"host") && !devices.contains(&"vulkan-staged"), "{devices:?}");
+        let command = examples_on_devices();
+        let has = |feature: &str| command.get_args().filter(|argument| *argument == feature).count();
+        assert_eq!(["chain/vulkan", "logistic_regression/wgpu"].map(has), [1, 1]);
     }
 
     #[cfg(unix)]

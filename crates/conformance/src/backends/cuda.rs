@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use tenure_backend_cuda::CudaBackend;
+use tenure_backend_cuda::{CudaBackend, CudaMemory};
 use tenure_core::{Backend, BackendError, BackendErrorKind};
 
 use crate::expectations::Expectations;
@@ -24,7 +24,9 @@ pub(super) fn suite(name: &str) -> Suite {
         }
         CudaBackend::new()
     };
-    Suite::new(name, open).expectations(expectations())
+    Suite::new(name, open)
+        .engine_memory::<CudaBackend>(|block| CudaMemory { address: block.address(), bytes: block.bytes() })
+        .expectations(expectations())
 }
 
 fn is_as_asked(backend: &CudaBackend, software: bool) -> Result<(), BackendError> {

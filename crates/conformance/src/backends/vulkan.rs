@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use tenure_backend_vulkan::{Messages, VulkanBackend, VulkanOptions};
+use tenure_backend_vulkan::{Messages, VulkanBackend, VulkanBuffer, VulkanOptions};
 
 use crate::expectations::Expectations;
 use crate::harness::Suite;
@@ -28,7 +28,10 @@ pub(super) fn suite(name: &str, staged: bool) -> Suite {
         }
         VulkanBackend::with_options(&options)
     };
-    Suite::new(name, open).complaints(move || messages.take()).expectations(expectations())
+    Suite::new(name, open)
+        .engine_memory::<VulkanBackend>(|block| VulkanBuffer { buffer: block.buffer(), bytes: block.bytes() })
+        .complaints(move || messages.take())
+        .expectations(expectations())
 }
 
 /// Everything is required but what needs host closures as kernels, which a device never runs, and more than the one

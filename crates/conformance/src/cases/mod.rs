@@ -8,10 +8,12 @@
 //! backends to shut down and judges what is left. What only some devices have is a
 //! [`Requirement`](crate::Requirement). Not here: what a case gets (`bed.rs`).
 
+pub mod adoption;
 pub mod cancellation;
 pub mod faults;
 pub mod field;
 pub mod graphs;
+pub mod hazards;
 pub mod hooks;
 pub mod input;
 pub mod kernels;
@@ -31,12 +33,14 @@ use crate::case::Case;
 const TOPICS: &[(&str, &[Case])] = &[
     ("ownership", ownership::CASES),
     ("sequences", sequences::CASES),
+    ("hazards", hazards::CASES),
     ("scopes", scopes::CASES),
     ("hooks", hooks::CASES),
     ("stack", stack::CASES),
     ("kompute", kompute::CASES),
     ("cancellation", cancellation::CASES),
     ("memory", memory::CASES),
+    ("adoption", adoption::CASES),
     ("faults", faults::CASES),
     ("loss", loss::CASES),
     ("graphs", graphs::CASES),

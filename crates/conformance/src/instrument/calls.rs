@@ -16,6 +16,10 @@ pub enum CallKind {
     Allocate,
     /// `Backend::free`.
     Free,
+    /// `Backend::adopt`.
+    Adopt,
+    /// `Backend::release`.
+    Release,
     /// `Backend::write_block`.
     WriteBlock,
     /// `Backend::read_block`.
@@ -58,11 +62,13 @@ pub enum CallKind {
 
 impl CallKind {
     /// All kinds, in the order of the SPI.
-    pub const ALL: [CallKind; 23] = [
+    pub const ALL: [CallKind; 25] = [
         CallKind::Info,
         CallKind::Capabilities,
         CallKind::Allocate,
         CallKind::Free,
+        CallKind::Adopt,
+        CallKind::Release,
         CallKind::WriteBlock,
         CallKind::ReadBlock,
         CallKind::Compile,
@@ -91,6 +97,8 @@ impl CallKind {
             CallKind::Capabilities => "capabilities",
             CallKind::Allocate => "allocate",
             CallKind::Free => "free",
+            CallKind::Adopt => "adopt",
+            CallKind::Release => "release",
             CallKind::WriteBlock => "write_block",
             CallKind::ReadBlock => "read_block",
             CallKind::Compile => "compile",
@@ -119,6 +127,7 @@ impl CallKind {
         matches!(
             self,
             CallKind::Free
+                | CallKind::Release
                 | CallKind::DestroyKernel
                 | CallKind::CloseScope
                 | CallKind::Recycle

@@ -64,6 +64,8 @@ pub(super) struct Submitting {
 }
 
 pub(super) struct BlockRecord {
+    /// Allocated or adopted.
+    kind: ObjectKind,
     pub label: String,
     pub bytes: u64,
     /// Uses by submissions that are not reported complete, and some that are.
@@ -165,7 +167,7 @@ impl Checker {
     pub(super) fn request_block(&mut self, request: &BlockRequest<'_>) -> Result<(), BackendError> {
         let BlockRequest { bytes, label } = *request;
         let Capabilities { max_block_bytes, max_blocks, alignment, .. } = self.capabilities;
-        let blocks = self.blocks.len() as u64 + self.allocating.0;
+        let blocks = self.ledger.of(ObjectKind::Block).live() + self.allocating.0;
         let problem = if bytes == 0 {
             Some("L22: a block of 0 bytes".to_owned())
         } else if bytes > max_block_bytes {
@@ -197,19 +199,27 @@ impl Checker {
         self.allocating.0 -= 1;
         self.allocating.1 -= request.bytes;
         if let Some(id) = made {
-            self.ledger.made(ObjectKind::Block, request.bytes);
-            let label = request.label.to_owned();
-            self.blocks.insert(id, BlockRecord { label, bytes: request.bytes, accesses: Vec::new() });
+            self.block_is_out(ObjectKind::Block, request, id);
         }
     }
 
+    /// A block was allocated or adopted.
+    pub(super) fn block_is_out(&mut self, kind: ObjectKind, request: &BlockRequest<'_>, id: u64) {
+        self.ledger.made(kind, request.bytes);
+        let label = request.label.to_owned();
+        self.blocks.insert(id, BlockRecord { kind, label, bytes: request.bytes, accesses: Vec::new() });
+    }
+
     /// A block goes back. True if the device may still be using it.
-    pub(super) fn block_given_back(&mut self, id: u64) -> bool {
+    pub(super) fn block_given_back(&mut self, kind: ObjectKind, id: u64) -> bool {
         let Some(block) = self.blocks.remove(&id) else {
             self.violations.add(format!("block {id} is freed and is not of this backend"));
             return false;
         };
-        self.ledger.given_back(ObjectKind::Block, block.bytes);
+        if block.kind != kind {
+            self.violations.add(format!("block {id} goes back as {kind}, it is {}", block.kind));
+        }
+        self.ledger.given_back(block.kind, block.bytes);
         let in_use =
             block.accesses.iter().find(|access| !self.is_done(access.point)).map(|access| access.point);
         if let Some(point) = in_use {
@@ -371,7 +381,10 @@ impl Checker {
 
     fn names(&self, kind: ObjectKind) -> String {
         let labels: Vec<(u64, &str)> = match kind {
-            ObjectKind::Block => self.blocks.iter().map(|(id, known)| (*id, &*known.label)).collect(),
+            ObjectKind::Block | ObjectKind::Adopted => {
+                let known = self.blocks.iter().filter(|(_, known)| known.kind == kind);
+                known.map(|(id, known)| (*id, &*known.label)).collect()
+            }
             ObjectKind::Kernel => self.kernels.iter().map(|(id, known)| (*id, &*known.label)).collect(),
             ObjectKind::Scope => self.arenas.iter().map(|(id, known)| (*id, &*known.label)).collect(),
             ObjectKind::Sequence => self.sequences.iter().map(|(id, label)| (*id, &**label)).collect(),

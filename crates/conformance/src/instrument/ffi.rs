@@ -27,6 +27,7 @@ impl<B: Backend> Backend for Instrumented<B> {
     type Kernel = TrackedKernel<B>;
     type Scope = TrackedScope<B>;
     type Sequence = TrackedSequence<B>;
+    type Foreign = B::Foreign;
 
     fn info(&self) -> BackendInfo {
         // The figures are constant, so nothing is asked of a backend that is shut down.
@@ -65,6 +66,36 @@ impl<B: Backend> Backend for Instrumented<B> {
         // submissions that name the block later are refused.
         let result = unsafe { self.inner.free(inner) };
         self.shared.answer_given_back(CallKind::Free, entry, result)
+    }
+
+    unsafe fn adopt(
+        &self,
+        foreign: B::Foreign,
+        request: &BlockRequest<'_>,
+    ) -> Result<TrackedBlock<B>, BackendError> {
+        let kind = CallKind::Adopt;
+        self.shared.enter(kind).proceed()?;
+        let id = self.shared.next_id();
+        self.shared.log(|| format!("adopt block {id} `{}`, {} bytes", request.label, request.bytes));
+        // SAFETY: the caller's contract is this method's.
+        let result = unsafe { self.inner.adopt(foreign, request) };
+        let inner = self.shared.answer(kind, result)?;
+        self.shared.state.lock().checker.block_is_out(ObjectKind::Adopted, request, id);
+        Ok(TrackedBlock { id, inner })
+    }
+
+    unsafe fn release(&self, block: TrackedBlock<B>) -> Result<(), BackendError> {
+        let TrackedBlock { id, inner } = block;
+        let entry = self.shared.enter(CallKind::Release);
+        if let Entry::Closed(error) = entry {
+            std::mem::forget(inner);
+            return Err(error);
+        }
+        self.shared.log(|| format!("release block {id}"));
+        self.shared.give_back(ObjectKind::Adopted, id);
+        // SAFETY: as in `free`.
+        let result = unsafe { self.inner.release(inner) };
+        self.shared.answer_given_back(CallKind::Release, entry, result)
     }
 
     unsafe fn write_block(

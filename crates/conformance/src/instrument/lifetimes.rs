@@ -15,12 +15,14 @@ pub enum ObjectKind {
     Scope,
     /// `open_sequence` and `recycle`.
     Sequence,
+    /// `adopt` and `release`.
+    Adopted,
 }
 
 impl ObjectKind {
     /// All kinds.
-    pub const ALL: [ObjectKind; 4] =
-        [ObjectKind::Block, ObjectKind::Kernel, ObjectKind::Scope, ObjectKind::Sequence];
+    pub const ALL: [ObjectKind; 5] =
+        [ObjectKind::Block, ObjectKind::Kernel, ObjectKind::Scope, ObjectKind::Sequence, ObjectKind::Adopted];
 }
 
 impl fmt::Display for ObjectKind {
@@ -30,11 +32,12 @@ impl fmt::Display for ObjectKind {
             ObjectKind::Kernel => "kernel",
             ObjectKind::Scope => "arena",
             ObjectKind::Sequence => "native sequence",
+            ObjectKind::Adopted => "adopted block",
         })
     }
 }
 
-/// The balance of one kind. Bytes are 0 for kinds other than blocks.
+/// The balance of one kind. Bytes are 0 for kinds other than blocks, adopted ones included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lifetimes {
     /// Objects that the inner backend made.

@@ -79,6 +79,11 @@ impl<B: Backend> Instrumented<B> {
         Probe::new(self.shared.clone())
     }
 
+    /// The decorated backend, shared: for what outlives the manager.
+    pub(crate) fn shared_inner(&self) -> Arc<B> {
+        self.inner.clone()
+    }
+
     /// The decorated backend. Calls made on it directly are not seen.
     pub fn inner(&self) -> &B {
         &self.inner

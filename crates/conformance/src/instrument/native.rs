@@ -16,6 +16,13 @@ pub struct TrackedBlock<B: Backend> {
     pub(super) inner: B::Block,
 }
 
+impl<B: Backend> TrackedBlock<B> {
+    /// The inner backend's block.
+    pub fn inner(&self) -> &B::Block {
+        &self.inner
+    }
+}
+
 /// A kernel of the inner backend, numbered.
 pub struct TrackedKernel<B: Backend> {
     pub(super) id: u64,

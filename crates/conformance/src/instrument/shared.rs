@@ -318,7 +318,7 @@ impl Shared {
         let in_use = {
             let mut state = self.state.lock();
             match kind {
-                ObjectKind::Block => state.checker.block_given_back(id),
+                ObjectKind::Block | ObjectKind::Adopted => state.checker.block_given_back(kind, id),
                 ObjectKind::Kernel => state.checker.kernel_given_back(id),
                 ObjectKind::Scope | ObjectKind::Sequence => false,
             }

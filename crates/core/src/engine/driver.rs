@@ -12,7 +12,7 @@ use crate::backend::{
     Backend, BackendInfo, BlockRequest, Capabilities, DriverMemory, QueueId, Scope, Sequence, Submission,
     TimelinePoint, WaitStatus,
 };
-use crate::error::BackendError;
+use crate::error::{BackendError, BackendErrorKind};
 use crate::kernel::{Access, KernelSource};
 use crate::operation::{Binding, BlockRange, Operation, ReadCell};
 use std::sync::Arc;
@@ -80,6 +80,13 @@ pub(crate) trait Driver: Send + Sync {
     fn capabilities(&self) -> Capabilities;
     fn allocate(&self, request: &BlockRequest<'_>) -> Result<NativeBlock, BackendError>;
     unsafe fn free(&self, block: NativeBlock) -> Result<(), BackendError>;
+    /// `foreign` is the backend's own type of that name; another one is refused.
+    unsafe fn adopt(
+        &self,
+        foreign: Box<dyn Any + Send>,
+        request: &BlockRequest<'_>,
+    ) -> Result<NativeBlock, BackendError>;
+    unsafe fn release(&self, block: NativeBlock) -> Result<(), BackendError>;
     unsafe fn write_block(&self, block: &NativeBlock, offset: u64, bytes: &[u8]) -> Result<(), BackendError>;
     unsafe fn read_block(
         &self,
@@ -129,6 +136,11 @@ impl NativeBlock {
     fn get<B: Backend>(&self) -> &B::Block {
         self.0.downcast_ref().expect(FOREIGN)
     }
+
+    /// The block, if it is one of `B`.
+    pub(crate) fn of<B: Backend>(&self) -> Option<&B::Block> {
+        self.0.downcast_ref()
+    }
 }
 
 impl<'a> NativeRange<'a> {
@@ -166,6 +178,26 @@ impl<B: Backend> Driver for Typed<B> {
         let block = *block.0.downcast::<B::Block>().expect(FOREIGN);
         // SAFETY: the caller's contract is this method's.
         unsafe { self.0.free(block) }
+    }
+
+    unsafe fn adopt(
+        &self,
+        foreign: Box<dyn Any + Send>,
+        request: &BlockRequest<'_>,
+    ) -> Result<NativeBlock, BackendError> {
+        let foreign = foreign.downcast::<B::Foreign>().map_err(|_| {
+            let text = format!("this backend adopts {}", std::any::type_name::<B::Foreign>());
+            BackendError::new(BackendErrorKind::Unsupported, "adopt", text)
+        })?;
+        // SAFETY: the caller's contract is this method's.
+        let block = unsafe { self.0.adopt(*foreign, request) }?;
+        Ok(NativeBlock(Box::new(block)))
+    }
+
+    unsafe fn release(&self, block: NativeBlock) -> Result<(), BackendError> {
+        let block = *block.0.downcast::<B::Block>().expect(FOREIGN);
+        // SAFETY: the caller's contract is this method's.
+        unsafe { self.0.release(block) }
     }
 
     unsafe fn write_block(&self, block: &NativeBlock, offset: u64, bytes: &[u8]) -> Result<(), BackendError> {

@@ -21,7 +21,6 @@ use crate::sequence::SequenceState;
 
 /// Keeps the tensors of a recording from being reclaimed until the submission's frontier covers them.
 struct Pins<'a> {
-    engine: &'a Engine,
     recording: &'a Recording,
     pinned: usize,
 }
@@ -29,8 +28,8 @@ struct Pins<'a> {
 impl<'a> Pins<'a> {
     /// # Errors
     /// `Stale`, naming the first tensor that was destroyed (L3).
-    fn new(engine: &'a Engine, recording: &'a Recording) -> Result<Self, Error> {
-        let mut pins = Pins { engine, recording, pinned: 0 };
+    fn new(recording: &'a Recording) -> Result<Self, Error> {
+        let mut pins = Pins { recording, pinned: 0 };
         for tensor in &recording.tensors {
             tensor.handle.cell.pin(tensor.writes)?;
             pins.pinned += 1;
@@ -58,7 +57,8 @@ impl<'a> Pins<'a> {
 impl Drop for Pins<'_> {
     fn drop(&mut self) {
         for tensor in &self.recording.tensors[..self.pinned] {
-            self.engine.unpin(&tensor.handle.cell);
+            let cell = &tensor.handle.cell;
+            cell.engine.unpin(cell);
         }
     }
 }
@@ -105,7 +105,7 @@ impl Engine {
         admission: Admission,
     ) -> Result<Arc<ExecutionCell>, Error> {
         let SequenceInner { recording, native, .. } = &mut *inner;
-        let pins = Pins::new(self, recording)?;
+        let pins = Pins::new(recording)?;
         let (mut encoded, arena) = self.encoded(sequence, recording, native)?;
         let queue = self.queue(arena.queue);
         let mut submitting = self.submitting.lock();

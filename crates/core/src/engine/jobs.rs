@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
+use crate::engine::adoption::AdoptedMemory;
 use crate::engine::driver::NativeKernel;
 use crate::engine::finish::Mode;
 use crate::engine::scopes::ScopeCell;
@@ -17,6 +18,8 @@ pub(crate) enum Job {
     Scope(Arc<ScopeCell>, Mode),
     /// A kernel that nothing names any more.
     DestroyKernel(Arc<NativeKernel>),
+    /// Memory of the host engine that the device has finished with.
+    Release(AdoptedMemory),
     /// The last manager handle is gone.
     Close,
 }

@@ -193,11 +193,11 @@ impl Engine {
         callback: Option<SharedError>,
     ) -> Error {
         let memory = self.memory_report();
-        let mut largest: Vec<Holder> = self
-            .tensors
-            .lock()
-            .values()
-            .filter(|cell| cell.bytes > 0)
+        let cells: Vec<_> = self.tensors.lock().values().cloned().collect();
+        // Adopted memory is not of the budget.
+        let mut largest: Vec<Holder> = cells
+            .iter()
+            .filter(|cell| cell.granted_bytes() > 0)
             .map(|cell| Holder { label: cell.label.clone(), bytes: cell.bytes })
             .collect();
         largest.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.label.cmp(&b.label)));

@@ -5,6 +5,7 @@
 //! a scope's `inner`, a queue's `state`, a tensor's `state`, the pool; everything else is a leaf. No lock is held
 //! while user code runs (L15). The engine is generic only in `driver.rs`.
 
+pub(crate) mod adoption;
 pub(crate) mod arena;
 pub(crate) mod close;
 pub(crate) mod deadlines;

@@ -1,8 +1,10 @@
 //! The pool: blocks from the driver, cut into grants, kept for reuse, with exact accounting (L19, L22).
 //!
 //! Pure bookkeeping under one lock: no driver call happens here. Whole blocks serve large grants; small
-//! ones are cut from pages by `offset-allocator` where the backend allows. Not here: what to do when there
-//! is no room (`engine/memory.rs`).
+//! ones are cut from pages by `offset-allocator` where the backend allows. In front of both stands a short list of what
+//! came back last, by size (`pool/recent.rs`). Not here: what to do when there is no room (`engine/memory.rs`).
+
+mod recent;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use slotmap::{SlotMap, new_key_type};
 use crate::backend::Capabilities;
 use crate::engine::driver::NativeBlock;
 use crate::report::{MemoryReport, Usage};
+use recent::Recent;
 
 /// Grants up to this size are cut from pages.
 const SMALL_BYTES: u64 = 256 << 10;
@@ -113,6 +116,8 @@ pub(crate) struct Pool {
     max_blocks: u64,
     budget: Option<u64>,
     blocks: SlotMap<BlockKey, Block>,
+    /// Cached grants that came back last. They are in no page and not in `whole` until they are settled.
+    recent: Recent,
     /// Cached whole blocks by size.
     whole: BTreeMap<u64, Vec<BlockKey>>,
     pages: Vec<BlockKey>,
@@ -125,6 +130,8 @@ pub(crate) struct Pool {
     leaving: Usage,
     peak_live: u64,
     peak_reserved: u64,
+    /// Memory of the host engine in tensors: nothing that the pool reserves.
+    pub adopted: Usage,
     pub counters: Counters,
 }
 
@@ -137,6 +144,7 @@ impl Pool {
             max_blocks: capabilities.max_blocks,
             budget,
             blocks: SlotMap::with_key(),
+            recent: Recent::default(),
             whole: BTreeMap::new(),
             pages: Vec::new(),
             live: Usage::default(),
@@ -146,6 +154,7 @@ impl Pool {
             leaving: Usage::default(),
             peak_live: 0,
             peak_reserved: 0,
+            adopted: Usage::default(),
             counters: Counters::default(),
         }
     }
@@ -177,18 +186,30 @@ impl Pool {
     /// A grant from what the pool has. O(1) but for the page that a small one is cut from.
     pub(crate) fn take_cached(&mut self, bytes: u64) -> Option<Grant> {
         let rounded = self.rounded(bytes);
-        let grant = if self.is_small(bytes) {
-            match self.take_slice(rounded) {
-                Some(slice) => slice,
-                None => self.take_whole(rounded, rounded)?,
+        let grant = match self.recent.take(rounded) {
+            Some(grant) => {
+                self.count_out(grant.key, grant.bytes);
+                grant
             }
-        } else {
-            // A cached block may be one class larger: the padding stays below a quarter.
-            let most = rounded.saturating_add(rounded / CLASSES_PER_OCTAVE);
-            self.take_whole(bytes.next_multiple_of(self.alignment), most)?
+            None => self.take_settled(bytes, rounded).or_else(|| {
+                // What came back last, in other sizes, may be what is missing.
+                if self.settle_recent() { self.take_settled(bytes, rounded) } else { None }
+            })?,
         };
         self.counters.cache_hits += 1;
         Some(grant)
+    }
+
+    fn take_settled(&mut self, bytes: u64, rounded: u64) -> Option<Grant> {
+        if self.is_small(bytes) {
+            return match self.take_slice(rounded) {
+                Some(slice) => Some(slice),
+                None => self.take_whole(rounded, rounded),
+            };
+        }
+        // A cached block may be one class larger: the padding stays below a quarter.
+        let most = rounded.saturating_add(rounded / CLASSES_PER_OCTAVE);
+        self.take_whole(bytes.next_multiple_of(self.alignment), most)
     }
 
     /// The smallest cached whole block of `least` to `most` bytes.
@@ -216,11 +237,15 @@ impl Pool {
         None
     }
 
-    fn hand_out(&mut self, key: BlockKey, slice: Option<Allocation>, offset: u64, bytes: u64) -> Grant {
+    fn count_out(&mut self, key: BlockKey, bytes: u64) {
         self.cached.bytes -= bytes;
         self.live.bytes += bytes;
         self.peak_live = self.peak_live.max(self.live.bytes);
         self.restand(key, |block| block.live += 1);
+    }
+
+    fn hand_out(&mut self, key: BlockKey, slice: Option<Allocation>, offset: u64, bytes: u64) -> Grant {
+        self.count_out(key, bytes);
         Grant { native: self.blocks[key].native.clone(), offset, bytes, key, slice }
     }
 
@@ -332,11 +357,37 @@ impl Pool {
 
     /// The device has finished: the grant goes back to the cache.
     pub(crate) fn reclaim(&mut self, grant: Grant) {
+        self.retired.bytes -= grant.bytes;
+        self.restand(grant.key, |block| block.retired -= 1);
+        self.keep(grant);
+    }
+
+    /// The tensor is gone and the device is not using it: retired and reclaimed in one.
+    pub(crate) fn release(&mut self, grant: Grant) {
+        self.live.bytes -= grant.bytes;
+        self.restand(grant.key, |block| block.live -= 1);
+        self.keep(grant);
+    }
+
+    fn keep(&mut self, grant: Grant) {
+        self.cached.bytes += grant.bytes;
+        if let Some(surplus) = self.recent.keep(grant) {
+            self.settle(surplus);
+        }
+    }
+
+    /// Settles all that came back last. True if there was anything.
+    fn settle_recent(&mut self) -> bool {
+        let recent = self.recent.take_all();
+        let any = !recent.is_empty();
+        recent.into_iter().for_each(|grant| self.settle(grant));
+        any
+    }
+
+    /// Gives a cached grant back to its page, or to the whole blocks.
+    fn settle(&mut self, grant: Grant) {
         let Grant { native, bytes, key, slice, .. } = grant;
         drop(native);
-        self.retired.bytes -= bytes;
-        self.cached.bytes += bytes;
-        self.restand(key, |block| block.retired -= 1);
         match slice {
             Some(slice) => self.blocks[key].page.as_mut().expect("slices come from pages").free(slice),
             None => self.whole.entry(bytes).or_default().push(key),
@@ -345,6 +396,7 @@ impl Pool {
 
     /// Takes unused blocks out, largest first, until `cached` is at most `keep` bytes.
     pub(crate) fn take_unused(&mut self, keep: u64) -> Vec<Leaving> {
+        self.settle_recent();
         let mut leaving = Vec::new();
         while self.cached.bytes > keep {
             let Some((&size, keys)) = self.whole.iter_mut().next_back() else { break };
@@ -388,7 +440,8 @@ impl Pool {
         self.cached.bytes
     }
 
-    pub(crate) fn report(&self) -> MemoryReport {
+    pub(crate) fn report(&mut self) -> MemoryReport {
+        self.settle_recent();
         let whole = self.whole.keys().next_back().copied().unwrap_or(0);
         let slice = self
             .pages
@@ -403,6 +456,7 @@ impl Pool {
             // What is on its way in or out is nobody's: it counts as cached, so that the sum is exact (L19).
             cached: self.cached + self.growing + self.leaving,
             reserved: self.reserved(),
+            adopted: self.adopted,
             peak_live_bytes: self.peak_live,
             peak_reserved_bytes: self.peak_reserved,
             tensors: 0,

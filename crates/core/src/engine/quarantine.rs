@@ -32,7 +32,7 @@ impl Quarantine {
     }
 
     /// Keeps memory until the hooks are back.
-    pub(crate) fn keep(&self, engine: &Engine, deferred: Deferred) {
+    pub(crate) fn keep(&self, engine: &Arc<Engine>, deferred: Deferred) {
         let mut inner = self.inner.lock();
         if inner.out > 0 {
             inner.held.push(deferred);

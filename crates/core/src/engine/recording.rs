@@ -11,7 +11,8 @@ use crate::engine::driver::{NativeKernel, NativeOperation, NativeRange, NativeSe
 use crate::engine::tensors::TensorCell;
 use crate::error::{Error, ResourceKind};
 use crate::operation::{OpKind, overlap};
-use crate::tensor::{TensorHandle, TensorUse};
+use crate::tensor::TensorHandle;
+use crate::view::TensorUse;
 
 /// From this many tensors on, a recording finds them by hashing.
 const INDEX_FROM: usize = 16;

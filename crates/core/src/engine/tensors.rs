@@ -5,19 +5,22 @@
 use std::any::TypeId;
 use std::sync::{Arc, OnceLock, Weak};
 
-use slotmap::new_key_type;
+use slotmap::{Key, KeyData, new_key_type};
 use smallvec::SmallVec;
 
 use crate::backend::TimelinePoint;
 use crate::engine::Engine;
+use crate::engine::adoption::AdoptedMemory;
 use crate::engine::driver::NativeBlock;
+use crate::engine::gate::Pass;
 use crate::engine::pool::Grant;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::sequences::Life;
 use crate::engine::timeline::{Deferred, Frontier};
 use crate::error::{EndOfLife, Error, ResourceKind, Site};
 use crate::event::EventKind;
-use crate::sync::{Condvar, Mutex, atomic};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex};
 use crate::tensor::TensorHandle;
 
 new_key_type! {
@@ -40,6 +43,8 @@ pub(crate) struct TensorCell {
     pub element: ElementType,
     pub bytes: u64,
     pub site: Site,
+    /// Its place among the manager's tensors, as a number. Written under their lock.
+    key: AtomicU64,
     /// What the user's handles and the recordings share.
     handle: OnceLock<Weak<TensorHandle>>,
     state: Mutex<TensorState>,
@@ -50,16 +55,44 @@ pub(crate) struct TensorCell {
 }
 
 struct TensorState {
-    key: Option<TensorKey>,
     life: Life,
     /// None for an empty tensor, and once given up.
-    grant: Option<Grant>,
+    memory: Option<Memory>,
     /// The scope it is local to; none for the manager's.
     owner: Option<Arc<ScopeCell>>,
     /// Evaluations between their checks and their submission.
     pins: u32,
+    /// Calls that look at the native block. They exclude nothing, and keep it.
+    looks: u32,
     host: HostAccess,
     uses: Uses,
+}
+
+/// Whose the memory of a tensor is.
+pub(crate) enum Memory {
+    /// The pool's.
+    Pooled(Grant),
+    /// The host engine's.
+    Adopted(AdoptedMemory),
+}
+
+impl Memory {
+    /// Bytes of the pool.
+    pub(crate) fn pooled_bytes(&self) -> u64 {
+        match self {
+            Memory::Pooled(grant) => grant.bytes,
+            Memory::Adopted(_) => 0,
+        }
+    }
+
+    /// None for an empty tensor.
+    fn place(&self) -> Option<(Arc<NativeBlock>, u64)> {
+        match self {
+            Memory::Pooled(grant) => Some((grant.native.clone(), grant.offset)),
+            Memory::Adopted(adopted) if adopted.bytes == 0 => None,
+            Memory::Adopted(adopted) => Some((adopted.native.clone(), 0)),
+        }
+    }
 }
 
 /// Copies between host and tensor that are under way. They exclude evaluations that conflict.
@@ -73,7 +106,7 @@ enum HostAccess {
 impl TensorState {
     /// Nobody is about to use the memory: it may be given up.
     fn is_free(&self) -> bool {
-        self.pins == 0 && self.host == HostAccess::None
+        self.pins == 0 && self.looks == 0 && self.host == HostAccess::None
     }
 }
 
@@ -92,6 +125,11 @@ impl Uses {
             all.cover(write);
         }
         all
+    }
+
+    /// Whether the device has finished with all of them.
+    fn have_retired(&self, engine: &Engine) -> bool {
+        self.last_write.iter().chain(self.reads.points()).all(|point| engine.is_retired(*point))
     }
 
     fn writes(&self) -> Frontier {
@@ -160,8 +198,7 @@ impl TensorCell {
 
     /// The block and the offset in it; none for an empty tensor. The caller has pinned it.
     pub(crate) fn native_place(&self) -> Option<(Arc<NativeBlock>, u64)> {
-        let state = self.state.lock();
-        state.grant.as_ref().map(|grant| (grant.native.clone(), grant.offset))
+        self.state.lock().memory.as_ref().and_then(Memory::place)
     }
 
     /// Adds what has to complete before another use.
@@ -200,11 +237,26 @@ impl TensorCell {
 
     /// Bytes of the pool that it has.
     pub(crate) fn granted_bytes(&self) -> u64 {
-        self.state.lock().grant.as_ref().map_or(0, |grant| grant.bytes)
+        self.state.lock().memory.as_ref().map_or(0, Memory::pooled_bytes)
     }
 
     pub(crate) fn owner(&self) -> Option<Arc<ScopeCell>> {
         self.state.lock().owner.clone()
+    }
+}
+
+/// One call that looks at a tensor's native block. It ends also when the user's code panics.
+struct Look<'a> {
+    engine: &'a Arc<Engine>,
+    cell: &'a Arc<TensorCell>,
+    pass: Option<Pass<'a>>,
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        self.engine.let_go(self.cell, |state| state.looks -= 1);
+        drop(self.pass.take());
+        self.engine.close_if_orphaned();
     }
 }
 
@@ -216,41 +268,65 @@ impl Engine {
         scope: Option<&Arc<ScopeCell>>,
     ) -> Result<Arc<TensorCell>, Error> {
         let _pass = self.enter()?;
+        let bytes = self.check_request(&request, scope)?;
+        let memory = self.acquire(&request.label, bytes)?.map(Memory::Pooled);
+        self.install_tensor(request, bytes, memory, scope)
+    }
+
+    /// The bytes of a tensor that may be made now.
+    pub(super) fn check_request(
+        &self,
+        request: &TensorRequest,
+        scope: Option<&Arc<ScopeCell>>,
+    ) -> Result<u64, Error> {
         if let Some(lost) = self.lost_error() {
             return Err(lost);
         }
-        let bytes = bytes_of(&request.shape, request.element.bytes).ok_or_else(|| Error::SizeOverflow {
-            label: request.label.clone(),
-            shape: request.shape.to_vec(),
-            element_bytes: request.element.bytes,
-        })?;
         if let Some(scope) = scope {
             scope.check_admits()?;
         }
-        let grant = self.acquire(&request.label, bytes)?;
+        bytes_of(&request.shape, request.element.bytes).ok_or_else(|| Error::SizeOverflow {
+            label: request.label.clone(),
+            shape: request.shape.to_vec(),
+            element_bytes: request.element.bytes,
+        })
+    }
+
+    /// Begins the life of a tensor that has its memory. On an error the memory takes the way of a tensor that has ended.
+    pub(super) fn install_tensor(
+        self: &Arc<Self>,
+        request: TensorRequest,
+        bytes: u64,
+        memory: Option<Memory>,
+        scope: Option<&Arc<ScopeCell>>,
+    ) -> Result<Arc<TensorCell>, Error> {
         let cell = Arc::new(TensorCell {
             engine: self.clone(),
-            id: self.next_tensor.fetch_add(1, atomic::Ordering::Relaxed) + 1,
+            id: self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1,
             label: request.label,
             shape: request.shape,
             element: request.element,
             bytes,
             site: request.site,
+            key: AtomicU64::new(0),
             handle: OnceLock::new(),
             state: Mutex::new(TensorState {
-                key: None,
                 life: Life::Live,
-                grant,
+                memory,
                 owner: scope.cloned(),
                 pins: 0,
+                looks: 0,
                 host: HostAccess::None,
                 uses: Uses::default(),
             }),
             moving: Mutex::new(()),
             released: Condvar::new(),
         });
-        let key = self.tensors.lock().insert(cell.clone());
-        cell.state.lock().key = Some(key);
+        {
+            let mut tensors = self.tensors.lock();
+            let key = tensors.insert(cell.clone());
+            cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
+        }
         self.emit(scope, Some(cell.site), || EventKind::Acquire {
             tensor: cell.id,
             label: cell.label.clone(),
@@ -280,19 +356,20 @@ impl Engine {
     ) -> bool {
         // Closing waits until the memory has arrived in the pool.
         let _pass = self.gate.enter();
-        let (key, owner, idle) = {
+        let (owner, idle) = {
             let mut state = cell.state.lock();
             if matches!(state.life, Life::Ended(_)) || !ours(state.owner.as_ref()) {
                 return false;
             }
             state.life = Life::Ended(why);
-            let idle = state.is_free();
             // Whoever uses it last gives the memory up in the name of the scope.
-            let owner = if idle { state.owner.take() } else { state.owner.clone() };
-            (state.key.take(), owner, idle)
+            let idle = state.is_free().then(|| (state.memory.take(), std::mem::take(&mut state.uses)));
+            let owner = if idle.is_some() { state.owner.take() } else { state.owner.clone() };
+            (owner, idle)
         };
-        if let Some(key) = key {
-            self.tensors.lock().remove(key);
+        {
+            let mut tensors = self.tensors.lock();
+            tensors.remove(TensorKey::from(KeyData::from_ffi(cell.key.load(Ordering::Relaxed))));
         }
         let scope = owner.as_ref();
         self.emit(scope, Some(cell.site), || EventKind::Retire {
@@ -303,30 +380,55 @@ impl Engine {
         if let Some(scope) = scope {
             scope.forget_tensor(cell);
         }
-        if idle {
-            self.give_up(cell, scope);
+        if let Some((memory, uses)) = idle {
+            self.give_up_memory(cell, memory, uses, scope);
         }
         true
     }
 
     /// Gives the memory of a tensor whose life has ended to its frontier, or to the scope's quarantine.
-    fn give_up(&self, cell: &Arc<TensorCell>, scope: Option<&Arc<ScopeCell>>) {
-        let (grant, frontier) = {
+    fn give_up(self: &Arc<Self>, cell: &Arc<TensorCell>, scope: Option<&Arc<ScopeCell>>) {
+        let (memory, uses) = {
             let mut state = cell.state.lock();
-            (state.grant.take(), state.uses.all())
+            (state.memory.take(), std::mem::take(&mut state.uses))
         };
-        if let Some(grant) = &grant {
+        self.give_up_memory(cell, memory, uses, scope);
+    }
+
+    fn give_up_memory(
+        self: &Arc<Self>,
+        cell: &Arc<TensorCell>,
+        memory: Option<Memory>,
+        uses: Uses,
+        scope: Option<&Arc<ScopeCell>>,
+    ) {
+        let quarantine = scope.and_then(|scope| scope.quarantine());
+        let memory = match memory {
+            // What most tensors come to: nothing is in the way.
+            Some(Memory::Pooled(grant)) if quarantine.is_none() && uses.have_retired(self) => {
+                self.pool.lock().release(grant);
+                self.emit(scope, None, || EventKind::Reclaim {
+                    tensor: cell.id,
+                    label: cell.label.clone(),
+                    bytes: cell.bytes,
+                });
+                return;
+            }
+            other => other,
+        };
+        let frontier = uses.all();
+        if let Some(Memory::Pooled(grant)) = &memory {
             self.pool.lock().retire(grant);
         }
         let deferred = Deferred {
-            grant,
+            memory,
             frontier,
             tensor: cell.id,
             label: cell.label.clone(),
             bytes: cell.bytes,
             scope: scope.map(|scope| (scope.id, scope.label.clone())),
         };
-        match scope.and_then(|scope| scope.quarantine()) {
+        match quarantine {
             // L16: a hook that has not come back may still use it.
             Some(quarantine) => quarantine.keep(self, deferred),
             None => self.defer(deferred),
@@ -334,10 +436,15 @@ impl Engine {
     }
 
     /// Takes a pin away; the last one of an ended tensor gives its memory up.
-    pub(crate) fn unpin(&self, cell: &Arc<TensorCell>) {
+    pub(crate) fn unpin(self: &Arc<Self>, cell: &Arc<TensorCell>) {
+        self.let_go(cell, |state| state.pins -= 1);
+    }
+
+    /// Takes away what kept the memory; the last of it gives the memory of an ended tensor up.
+    fn let_go(self: &Arc<Self>, cell: &Arc<TensorCell>, change: impl FnOnce(&mut TensorState)) {
         let ended = {
             let mut state = cell.state.lock();
-            state.pins -= 1;
+            change(&mut state);
             state.is_free() && matches!(state.life, Life::Ended(_))
         };
         cell.released.notify_all();
@@ -345,6 +452,30 @@ impl Engine {
             let scope = cell.state.lock().owner.take();
             self.give_up(cell, scope.as_ref());
         }
+    }
+
+    /// Shows `look` where the tensor's memory is: a block, if it is not empty, and the offset in it. The memory stays where
+    /// it is until `look` returns, and closing waits for that.
+    pub(crate) fn look_at_memory<R>(
+        self: &Arc<Self>,
+        cell: &Arc<TensorCell>,
+        look: impl FnOnce(Option<(&NativeBlock, u64)>) -> R,
+    ) -> Result<R, Error> {
+        let looking = {
+            let pass = self.enter_for(cell)?;
+            let mut state = cell.state.lock();
+            if let Life::Ended(why) = &state.life {
+                return Err(cell.stale(why));
+            }
+            state.looks += 1;
+            Look { engine: self, cell, pass: Some(pass) }
+        };
+        let place = cell.native_place();
+        let answer = look(place.as_ref().map(|(native, offset)| (&**native, *offset)));
+        // Before the block may go: the pool asks for its last owner.
+        drop(place);
+        drop(looking);
+        Ok(answer)
     }
 
     /// Moves a tensor to another scope, or to the manager.
@@ -435,7 +566,7 @@ impl Engine {
     }
 
     /// Enters for a call on a tensor: a closed manager makes it stale (L6).
-    fn enter_for(self: &Arc<Self>, cell: &TensorCell) -> Result<crate::engine::gate::Pass<'_>, Error> {
+    fn enter_for(self: &Arc<Self>, cell: &TensorCell) -> Result<Pass<'_>, Error> {
         cell.check_live()?;
         let pass = self.enter().map_err(|error| cell.stale_if_closed(error))?;
         match self.lost_error() {
@@ -487,20 +618,13 @@ impl Engine {
         }
     }
 
-    fn end_host_access(&self, cell: &Arc<TensorCell>) {
-        let ended = {
-            let mut state = cell.state.lock();
+    fn end_host_access(self: &Arc<Self>, cell: &Arc<TensorCell>) {
+        self.let_go(cell, |state| {
             state.host = match state.host {
                 HostAccess::Readers(count) if count > 1 => HostAccess::Readers(count - 1),
                 _ => HostAccess::None,
             };
-            state.is_free() && matches!(state.life, Life::Ended(_))
-        };
-        cell.released.notify_all();
-        if ended {
-            let scope = cell.state.lock().owner.take();
-            self.give_up(cell, scope.as_ref());
-        }
+        });
     }
 
     /// The first point that a host read has to wait for.

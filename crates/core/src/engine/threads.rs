@@ -254,6 +254,7 @@ impl Engine {
         let answer = quietly(|| match job {
             Job::Scope(scope, mode) => self.go_on_with(&scope, mode),
             Job::DestroyKernel(kernel) => self.destroy_kernel(kernel),
+            Job::Release(adopted) => self.release_adopted(adopted),
             Job::Close => self.close_in_the_background(),
         });
         if answer.is_none() {

@@ -12,8 +12,9 @@ use smallvec::SmallVec;
 use crate::backend::{QueueId, TimelinePoint};
 use crate::engine::Engine;
 use crate::engine::execution::ExecutionCell;
-use crate::engine::pool::Grant;
+use crate::engine::jobs::Job;
 use crate::engine::scopes::ScopeCell;
+use crate::engine::tensors::Memory;
 use crate::engine::wakers::wake_each;
 use crate::error::{BackendErrorKind, Error};
 use crate::event::{Event, EventKind};
@@ -40,7 +41,7 @@ struct QueueState {
 
 /// Memory that its tensor gave up, with the points after which the device has finished with it.
 pub(crate) struct Deferred {
-    pub grant: Option<Grant>,
+    pub memory: Option<Memory>,
     pub frontier: Frontier,
     pub tensor: u64,
     pub label: Arc<str>,
@@ -126,8 +127,8 @@ impl Queue {
     /// Bytes of the pool that are free once the device has finished with them.
     pub(super) fn pending_bytes(&self) -> u64 {
         let state = self.state.lock();
-        let grants = state.pending.values().flatten().filter_map(|deferred| deferred.grant.as_ref());
-        grants.map(|grant| grant.bytes).sum()
+        let memory = state.pending.values().flatten().filter_map(|deferred| deferred.memory.as_ref());
+        memory.map(Memory::pooled_bytes).sum()
     }
 
     /// What the driver has and has not finished.
@@ -216,12 +217,16 @@ impl Engine {
                 }
                 let split =
                     state.inflight.iter().take_while(|execution| execution.point.value <= completed).count();
-                let executions: SmallVec<[Arc<ExecutionCell>; 4]> = state.inflight.drain(..split).collect();
-                let later = completed.checked_add(1).map(|next| state.pending.split_off(&next));
-                let memory = std::mem::replace(&mut state.pending, later.unwrap_or_default());
+                let executions: SmallVec<[Arc<ExecutionCell>; 1]> = state.inflight.drain(..split).collect();
+                let memory = if state.pending.is_empty() {
+                    BTreeMap::new()
+                } else {
+                    let later = completed.checked_add(1).map(|next| state.pending.split_off(&next));
+                    std::mem::replace(&mut state.pending, later.unwrap_or_default())
+                };
                 (executions, memory)
             };
-            let results: SmallVec<[_; 4]> =
+            let results: SmallVec<[_; 1]> =
                 executions.iter().map(|execution| self.collect_execution(execution)).collect();
             // Before anybody learns of the results: who then looks at the figures, or trims, finds it all.
             for deferred in memory.into_values().flatten() {
@@ -259,8 +264,8 @@ impl Engine {
         }
     }
 
-    /// Gives memory back to the pool now, or once its frontier has retired (L4).
-    pub(crate) fn defer(&self, deferred: Deferred) {
+    /// Gives memory back to the pool, or to the engine that owns it: now, or once its frontier has retired (L4).
+    pub(crate) fn defer(self: &Arc<Self>, deferred: Deferred) {
         for point in deferred.frontier.points() {
             let mut state = self.queue(point.queue).state.lock();
             if state.retired < point.value {
@@ -268,9 +273,12 @@ impl Engine {
                 return;
             }
         }
-        let Deferred { grant, tensor, label, bytes, scope, .. } = deferred;
-        if let Some(grant) = grant {
-            self.pool.lock().reclaim(grant);
+        let Deferred { memory, tensor, label, bytes, scope, .. } = deferred;
+        match memory {
+            Some(Memory::Pooled(grant)) => self.pool.lock().reclaim(grant),
+            // Ends in the engine's own code, which runs on no thread that retires (L15).
+            Some(Memory::Adopted(adopted)) => self.push_job(Job::Release(adopted)),
+            None => {}
         }
         self.events.emit(|| Event { kind: EventKind::Reclaim { tensor, label, bytes }, scope, site: None });
     }

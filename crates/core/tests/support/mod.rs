@@ -95,6 +95,7 @@ impl Backend for Null {
     type Kernel = ();
     type Scope = NullScope;
     type Sequence = NullSequence;
+    type Foreign = ();
 
     fn info(&self) -> BackendInfo {
         BackendInfo { name: "null".into(), device: "no device".into(), software: true }
@@ -125,6 +126,14 @@ impl Backend for Null {
         // Stricter than L4, and enough for tests with one execution in flight.
         assert_eq!(state.completed, state.submitted, "a block is freed while work is in flight");
         state.freed += 1;
+        Ok(())
+    }
+
+    unsafe fn adopt(&self, (): (), _request: &BlockRequest<'_>) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    unsafe fn release(&self, (): ()) -> Result<(), BackendError> {
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! The arithmetic of the chain. Each file has one filter: as plain functions over slices, and as the
-//! [`KernelSource`](tenure::KernelSource) whose host form calls them.
+//! The kernels of the chain, compiled once for all images: resize, blur and unsharp mask come from `tenure-kernels`, and
+//! what is the chain's own, alpha, is in [`alpha`].
 //!
 //! A picture is RGBA in `f32`, row by row from the top, four elements a pixel. Nominal values are 0 to 1;
 //! filters may leave that range, saving clamps. Between loading and saving colours are multiplied by alpha, so that
@@ -8,14 +8,13 @@
 //! Not here: tensors and sequences (`nodes/`).
 
 pub mod alpha;
-pub mod bicubic;
-pub mod gaussian;
-pub mod rows;
-pub mod unsharp;
 
 use std::fmt;
 
-use tenure::{Error, Kernel, Manager};
+use tenure::{Error, Manager};
+use tenure_kernels::{Blur, ImageSize, Resize, Unsharp};
+
+pub use alpha::Alpha;
 
 /// Elements a pixel: red, green, blue, alpha.
 pub const CHANNELS: usize = 4;
@@ -40,14 +39,9 @@ impl Size {
         u64::from(self.width) * u64::from(self.height)
     }
 
-    /// Elements in a row.
-    pub fn row(self) -> usize {
-        self.width as usize * CHANNELS
-    }
-
     /// Elements of a picture of this size, which is in memory.
     pub fn elements(self) -> usize {
-        self.row() * self.height as usize
+        self.width as usize * self.height as usize * CHANNELS
     }
 
     /// Twice the width and height, if a PNG image can have that.
@@ -57,14 +51,9 @@ impl Size {
         Some(Size { width: double(self.width)?, height: double(self.height)? })
     }
 
-    /// As a kernel's parameters.
-    pub fn to_parameters(self) -> [u32; 2] {
-        [self.width, self.height]
-    }
-
-    /// From a kernel's parameters.
-    pub fn from_parameters([width, height]: [u32; 2]) -> Size {
-        Size { width, height }
+    /// As the kernels want it.
+    pub fn image(self) -> ImageSize {
+        ImageSize::new(self.width, self.height, CHANNELS as u32)
     }
 }
 
@@ -74,21 +63,17 @@ impl fmt::Display for Size {
     }
 }
 
-/// The compiled kernels of the chain, once for all images.
+/// The compiled kernels of the chain.
 #[derive(Clone, Debug)]
 pub struct Kernels {
-    /// [`alpha::premultiply_source`].
-    pub premultiply: Kernel,
-    /// [`alpha::unpremultiply_source`].
-    pub unpremultiply: Kernel,
-    /// [`bicubic::source`].
-    pub upscale: Kernel,
-    /// [`gaussian::horizontal_source`].
-    pub blur_horizontal: Kernel,
-    /// [`gaussian::vertical_source`].
-    pub blur_vertical: Kernel,
-    /// [`unsharp::source`].
-    pub sharpen: Kernel,
+    /// Multiplying colours by alpha, and dividing them by it.
+    pub alpha: Alpha,
+    /// Scaling.
+    pub resize: Resize,
+    /// One pass of a blur.
+    pub blur: Blur,
+    /// The unsharp mask.
+    pub unsharp: Unsharp,
 }
 
 impl Kernels {
@@ -98,19 +83,12 @@ impl Kernels {
     /// [`Error::Backend`] if the backend takes none of a kernel's forms.
     pub fn compile(manager: &Manager) -> Result<Kernels, Error> {
         Ok(Kernels {
-            premultiply: manager.kernel(&alpha::premultiply_source())?,
-            unpremultiply: manager.kernel(&alpha::unpremultiply_source())?,
-            upscale: manager.kernel(&bicubic::source())?,
-            blur_horizontal: manager.kernel(&gaussian::horizontal_source())?,
-            blur_vertical: manager.kernel(&gaussian::vertical_source())?,
-            sharpen: manager.kernel(&unsharp::source())?,
+            alpha: Alpha::compile(manager)?,
+            resize: Resize::compile(manager)?,
+            blur: Blur::compile(manager)?,
+            unsharp: Unsharp::compile(manager)?,
         })
     }
-}
-
-/// Panics if a slice is no picture of this size: the execution then fails with the message.
-fn check(name: &str, slice: &[f32], size: Size) {
-    assert_eq!(slice.len(), size.elements(), "the {name} is no {size} picture");
 }
 
 #[cfg(test)]
@@ -120,9 +98,9 @@ mod tests {
     #[test]
     fn sizes_count_in_pixels_and_elements() {
         let size = Size::new(3, 2);
-        assert_eq!((size.pixels(), size.row(), size.elements()), (6, 12, 24));
+        assert_eq!((size.pixels(), size.elements()), (6, 24));
+        assert_eq!(size.image().elements(), 24);
         assert_eq!(size.to_string(), "3x2");
-        assert_eq!(Size::from_parameters(size.to_parameters()), size);
         assert_eq!(Size::new(u32::MAX, u32::MAX).pixels(), 18_446_744_065_119_617_025);
     }
 

@@ -1,20 +1,16 @@
 //! The node that blurs.
 //!
-//! Not here: the arithmetic (`kernels/gaussian.rs`).
+//! Not here: the arithmetic (`tenure-kernels`).
 
-use tenure::Kernel;
-
-use super::blur_pass;
+use super::both_ways;
 use crate::error::ImageError;
 use crate::node::{Frame, Node, Step};
 
 /// Gaussian blur, in two passes.
 #[derive(Clone, Debug)]
 pub struct Blur {
-    /// The kernel of [`horizontal_source`](crate::kernels::gaussian::horizontal_source).
-    pub horizontal: Kernel,
-    /// The kernel of [`vertical_source`](crate::kernels::gaussian::vertical_source).
-    pub vertical: Kernel,
+    /// One pass.
+    pub blur: tenure_kernels::Blur,
     /// Standard deviation in pixels, above 0.
     pub sigma: f32,
 }
@@ -29,12 +25,8 @@ impl Node for Blur {
         let weights = step.weights.get(step.manager, self.sigma)?;
         let between = step.scratch("blurred along rows", sharp.size)?;
         let blurred = step.result("blurred", sharp.size)?;
-        step.sequence.record(blur_pass(&self.horizontal, &sharp, &weights, &between))?.record(blur_pass(
-            &self.vertical,
-            &between,
-            &weights,
-            &blurred,
-        ))?;
+        let [rows, columns] = both_ways(&self.blur, &weights, [&sharp, &between, &blurred])?;
+        step.sequence.record(rows)?.record(columns)?;
         frame.put(blurred);
         Ok(())
     }

@@ -2,17 +2,16 @@
 //!
 //! Not here: decoding (`image.rs`).
 
-use tenure::{Kernel, op};
-
 use crate::error::ImageError;
 use crate::image;
+use crate::kernels::Alpha;
 use crate::node::{Frame, Node, Step};
 
 /// Reads the frame's source. The picture's colours are multiplied by alpha.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// The kernel of [`premultiply_source`](crate::kernels::alpha::premultiply_source).
-    pub premultiply: Kernel,
+    /// The kernels for alpha.
+    pub alpha: Alpha,
     /// Larger images are refused.
     pub max_pixels: u64,
 }
@@ -27,7 +26,7 @@ impl Node for Load {
         let picture = step.result("pixels", image.size)?;
         // Written directly: a recorded upload would keep a second copy on the host.
         picture.pixels.write(&image.pixels)?;
-        step.sequence.record(op::dispatch(&self.premultiply).bind(&picture.pixels))?;
+        step.sequence.record(self.alpha.premultiply(&picture.pixels, picture.size))?;
         frame.put(picture);
         Ok(())
     }

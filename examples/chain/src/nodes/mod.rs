@@ -8,7 +8,8 @@ pub mod save;
 pub mod sharpen;
 pub mod upscale;
 
-use tenure::{Dispatch, Kernel, Tensor, op};
+use tenure::{Dispatch, Error, Tensor};
+use tenure_kernels::Axis;
 
 use crate::node::Picture;
 
@@ -18,11 +19,14 @@ pub use save::Save;
 pub use sharpen::Sharpen;
 pub use upscale::Upscale;
 
-/// One pass of a blur.
-fn blur_pass(kernel: &Kernel, source: &Picture, weights: &Tensor<f32>, target: &Picture) -> Dispatch {
-    op::dispatch(kernel)
-        .bind(&source.pixels)
-        .bind(weights)
-        .bind(&target.pixels)
-        .parameters(source.size.to_parameters())
+/// A blur of `pictures[0]` to `pictures[2]`, along rows to `pictures[1]` and from there along columns.
+fn both_ways(
+    blur: &tenure_kernels::Blur,
+    weights: &Tensor<f32>,
+    [source, between, target]: [&Picture; 3],
+) -> Result<[Dispatch; 2], Error> {
+    let pass = |source: &Picture, target: &Picture, axis| {
+        blur.dispatch(&source.pixels, weights, &target.pixels, source.size.image(), axis)
+    };
+    Ok([pass(source, between, Axis::Horizontal)?, pass(between, target, Axis::Vertical)?])
 }

@@ -2,17 +2,16 @@
 //!
 //! Not here: encoding (`image.rs`) and whole files (`files.rs`).
 
-use tenure::{Kernel, op};
-
 use crate::error::ImageError;
 use crate::image::{self, Image};
+use crate::kernels::Alpha;
 use crate::node::{Frame, Node, Step};
 
 /// Writes the frame's target, completely or not at all.
 #[derive(Clone, Debug)]
 pub struct Save {
-    /// The kernel of [`unpremultiply_source`](crate::kernels::alpha::unpremultiply_source).
-    pub unpremultiply: Kernel,
+    /// The kernels for alpha.
+    pub alpha: Alpha,
 }
 
 impl Node for Save {
@@ -22,7 +21,7 @@ impl Node for Save {
 
     fn record(&self, step: &Step<'_>, frame: &mut Frame) -> Result<(), ImageError> {
         let picture = frame.take();
-        step.sequence.record(op::dispatch(&self.unpremultiply).bind(&picture.pixels))?;
+        step.sequence.record(self.alpha.unpremultiply(&picture.pixels, picture.size))?;
         frame.put(picture);
         Ok(())
     }

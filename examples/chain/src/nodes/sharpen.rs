@@ -1,27 +1,24 @@
 //! The node that sharpens by an unsharp mask: it blurs the picture and adds the difference.
 //!
-//! Not here: the arithmetic (`kernels/unsharp.rs`, `kernels/gaussian.rs`).
+//! Not here: the arithmetic (`tenure-kernels`).
 
-use tenure::{Kernel, op};
+use tenure_kernels::{Blur, Sharpness, Unsharp};
 
-use super::blur_pass;
+use super::both_ways;
 use crate::error::ImageError;
-use crate::kernels::unsharp::Strength;
 use crate::node::{Frame, Node, Step};
 
 /// Unsharp mask.
 #[derive(Clone, Debug)]
 pub struct Sharpen {
-    /// The kernel of [`horizontal_source`](crate::kernels::gaussian::horizontal_source).
-    pub horizontal: Kernel,
-    /// The kernel of [`vertical_source`](crate::kernels::gaussian::vertical_source).
-    pub vertical: Kernel,
-    /// The kernel of [`unsharp::source`](crate::kernels::unsharp::source).
-    pub sharpen: Kernel,
+    /// One pass of the mask's blur.
+    pub blur: Blur,
+    /// The mask.
+    pub unsharp: Unsharp,
     /// Standard deviation of the mask's blur in pixels, above 0.
     pub sigma: f32,
-    /// How strongly.
-    pub strength: Strength,
+    /// How strongly, and where.
+    pub sharpness: Sharpness,
 }
 
 impl Node for Sharpen {
@@ -35,17 +32,11 @@ impl Node for Sharpen {
         let between = step.scratch("mask along rows", original.size)?;
         let mask = step.scratch("mask", original.size)?;
         let sharpened = step.result("sharpened", original.size)?;
-        let Strength { amount, threshold } = self.strength;
-        step.sequence
-            .record(blur_pass(&self.horizontal, &original, &weights, &between))?
-            .record(blur_pass(&self.vertical, &between, &weights, &mask))?
-            .record(
-                op::dispatch(&self.sharpen)
-                    .bind(&original.pixels)
-                    .bind(&mask.pixels)
-                    .bind(&sharpened.pixels)
-                    .parameters([amount, threshold]),
-            )?;
+        let [rows, columns] = both_ways(&self.blur, &weights, [&original, &between, &mask])?;
+        let size = original.size.image();
+        let sharpen =
+            self.unsharp.dispatch(&original.pixels, &mask.pixels, &sharpened.pixels, size, self.sharpness)?;
+        step.sequence.record(rows)?.record(columns)?.record(sharpen)?;
         frame.put(sharpened);
         Ok(())
     }

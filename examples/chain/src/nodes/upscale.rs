@@ -1,8 +1,8 @@
 //! The node that doubles width and height.
 //!
-//! Not here: the arithmetic (`kernels/bicubic.rs`).
+//! Not here: the arithmetic (`tenure-kernels`).
 
-use tenure::{Kernel, op};
+use tenure_kernels::Resize;
 
 use crate::error::ImageError;
 use crate::node::{Frame, Node, Step};
@@ -10,8 +10,8 @@ use crate::node::{Frame, Node, Step};
 /// Scales to twice the size, bicubic.
 #[derive(Clone, Debug)]
 pub struct Upscale {
-    /// The kernel of [`bicubic::source`](crate::kernels::bicubic::source).
-    pub kernel: Kernel,
+    /// Scaling.
+    pub resize: Resize,
 }
 
 impl Node for Upscale {
@@ -24,12 +24,12 @@ impl Node for Upscale {
         let small = frame.take();
         let size = small.size.doubled().ok_or(ImageError::TooLargeResult(small.size))?;
         let large = step.result("upscaled", size)?;
-        step.sequence.record(
-            op::dispatch(&self.kernel)
-                .bind(&small.pixels)
-                .bind(&large.pixels)
-                .parameters(small.size.to_parameters()),
-        )?;
+        step.sequence.record(self.resize.dispatch(
+            &small.pixels,
+            small.size.image(),
+            &large.pixels,
+            size.image(),
+        )?)?;
         frame.put(large);
         Ok(())
     }

@@ -16,7 +16,7 @@ fn header(width: u32, height: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_good_batch_is_what_the_functions_make_of_it() {
+fn a_good_batch_is_what_naive_sums_make_of_it() {
     let folders = Folders::with_samples("good");
     let run = folders.run(&[]);
     assert_eq!(run.code, Some(0), "{run:#?}");
@@ -24,8 +24,8 @@ fn a_good_batch_is_what_the_functions_make_of_it() {
     for name in names(&samples()) {
         let source = image::load(&samples().join(&name), 1 << 20).unwrap();
         let result = image::load(&folders.output().join(&name), 1 << 20).unwrap();
-        assert_eq!(Some(result.size), source.size.doubled(), "{name}");
-        assert!(image::quantized(&result.pixels) == by_hand(source), "{name} differs");
+        let expected = by_hand::chain(&source);
+        by_hand::assert_same(&name, &result, &expected.image, &expected.on_the_fence);
     }
 }
 
@@ -102,6 +102,20 @@ fn a_huge_header_is_refused_before_anything_is_allocated() {
         "huge.png has 4611686014132420609 pixels (2147483647x2147483647), at most 64000000 are taken";
     assert!(run.err.contains(message), "{run:#?}");
     assert_eq!(run.figure("images"), "4 of 5 done, 1 failed, 0 left");
+}
+
+#[test]
+fn an_image_that_is_too_wide_for_the_kernels_is_named_and_leaves_nothing() {
+    let folders = Folders::with_samples("wide");
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, 32_768, 1);
+    encoder.set_color(png::ColorType::Rgba);
+    encoder.write_header().unwrap().write_image_data(&[0; 4 * 32_768]).unwrap();
+    folders.put("0001-wide.png", &bytes);
+    let run = folders.run(&[]);
+    assert_eq!(run.code, Some(1), "{run:#?}");
+    assert!(run.err.contains("target `upscaled` of 65536 pixels from 32768"), "{run:#?}");
+    assert_eq!((run.figure("images"), run.figure("live")), ("4 of 5 done, 1 failed, 0 left", "0 B"));
 }
 
 #[test]

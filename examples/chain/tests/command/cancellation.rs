@@ -1,32 +1,9 @@
 //! Ctrl-C, sent to the command while an image is on the device.
 //!
-//! Nothing is timed: the command says when it has come so far, and then waits. Not here: cancelling a scope, which is
-//! a matter of conformance cases.
+//! Not here: cancelling a scope, which is a matter of conformance cases.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
-
-use crate::support::{Folders, Run, names};
-
-/// Starts the command, waits until it pauses in the image of this name, sends it the signal, and waits for its end.
-fn interrupted(folders: &Folders, arguments: &[&str], image: &str, signal: &str) -> Run {
-    let mut command = folders.command(arguments);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    stdout.read_line(&mut line).unwrap();
-    assert_eq!(line, format!("paused in {image}: waiting for Ctrl-C\n"));
-    send(signal, &child);
-    let mut out = String::new();
-    stdout.read_to_string(&mut out).unwrap();
-    Run { out, ..Run::from(child.wait_with_output().unwrap()) }
-}
-
-/// By the shell's own `kill`, which is everywhere.
-fn send(signal: &str, child: &Child) {
-    let line = format!("kill -{signal} {}", child.id());
-    assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
-}
+use crate::support::interrupt::interrupted;
+use crate::support::{Folders, names};
 
 #[test]
 fn ctrl_c_ends_the_batch_and_leaves_nothing() {

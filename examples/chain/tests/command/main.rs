@@ -1,9 +1,10 @@
 //! The command as its user runs it, one file for each kind of end.
 //!
-//! Not here: the arithmetic; its tests are beside it.
+//! On the host backend; not here: the others (`devices.rs`).
 
 mod batches;
 #[cfg(unix)]
 mod cancellation;
 mod refusals;
+#[path = "../support/mod.rs"]
 mod support;

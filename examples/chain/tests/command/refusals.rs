@@ -20,7 +20,8 @@ fn an_unknown_backend() {
     let folders = Folders::with_samples("backend");
     let run = folders.run(&["--backend", "abacus"]);
     let error = refused(&run);
-    assert!(error.contains("'abacus'") && error.contains("[possible values: host]"), "{error}");
+    let known = format!("[possible values: {}]", tenure::BACKENDS.join(", "));
+    assert!(error.contains("'abacus'") && error.contains(&known), "{error}");
     assert!(!folders.output().exists());
 }
 

@@ -28,10 +28,10 @@ pub(super) const CASES: &[Case] = &[
 /// Executions in flight at most in the loops.
 const IN_FLIGHT: u64 = 16;
 
-/// Twenty thousand anonymous sequences are evaluated and dropped, a few at a time in flight: neither the scope's list
+/// A hundred thousand anonymous sequences are evaluated and dropped, a few at a time in flight: neither the scope's list
 /// nor the driver's objects grow (KomputeProject/kompute#36). Nobody polls or trims.
 fn c24_anonymous_sequences_stay_few(bed: &Bed) {
-    const COUNT: u64 = 20_000;
+    const COUNT: u64 = 100_000;
     let Rig { manager, probe } = bed.open();
     let scope = manager.scope("s").unwrap();
     let tensor = scope.tensor::<u32>(64).unwrap();

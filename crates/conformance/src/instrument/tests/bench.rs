@@ -48,6 +48,10 @@ impl Bench {
         self.allocate(BYTES).unwrap()
     }
 
+    pub(super) fn adopted(&self) -> Block {
+        ffi::adopt(&self.backend, &BlockRequest { bytes: BYTES, label: "x" }).unwrap()
+    }
+
     pub(super) fn kernel(&self) -> Kernel {
         self.backend.compile(&KernelSource::new("k", &[])).unwrap()
     }

@@ -14,6 +14,7 @@ fn a_whole_life_is_clean() {
     bench.probe.log_on();
     let block = bench.block();
     let kernel = bench.kernel();
+    let adopted = bench.adopted();
     let mut arena = bench.arena(0);
     let mut sequence = writer(&mut arena, &block);
     for value in 1..=2 {
@@ -29,6 +30,7 @@ fn a_whole_life_is_clean() {
     ffi::reset_scope(&mut arena).unwrap();
     ffi::close_scope(&bench.backend, arena).unwrap();
     ffi::free(&bench.backend, block).unwrap();
+    ffi::release(&bench.backend, adopted).unwrap();
     ffi::destroy_kernel(&bench.backend, kernel).unwrap();
     assert!(!bench.probe.is_shut_down());
     ffi::shutdown(&bench.backend).unwrap();
@@ -43,7 +45,7 @@ fn a_whole_life_is_clean() {
     assert_eq!(bench.probe.calls(CallKind::Submit | CallKind::Collect), 4);
     let log = bench.probe.log();
     assert_eq!(log.first().map(String::as_str), Some("allocate block 1 `x`, 64 bytes"));
-    assert!(log.contains(&"submit sequence 4 as point 2 of queue 0 after 1".to_owned()), "{log:#?}");
+    assert!(log.contains(&"submit sequence 5 as point 2 of queue 0 after 1".to_owned()), "{log:#?}");
     assert_eq!(log.last().map(String::as_str), Some("shutdown"));
 }
 

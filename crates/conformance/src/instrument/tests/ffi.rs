@@ -3,7 +3,7 @@
 //! Not here: the tests.
 
 use tenure_core::BackendError;
-use tenure_core::backend::{Backend, Scope, Sequence, Submission};
+use tenure_core::backend::{Backend, BlockRequest, Scope, Sequence, Submission};
 use tenure_core::operation::Operation;
 
 use super::tiny::Tiny;
@@ -14,6 +14,19 @@ type Answer = Result<(), BackendError>;
 pub(super) fn free(backend: &Instrumented<Tiny>, block: TrackedBlock<Tiny>) -> Answer {
     // SAFETY: the tiny backend has no memory: every order of calls is defined.
     unsafe { backend.free(block) }
+}
+
+pub(super) fn adopt(
+    backend: &Instrumented<Tiny>,
+    request: &BlockRequest<'_>,
+) -> Result<TrackedBlock<Tiny>, BackendError> {
+    // SAFETY: as in `free`.
+    unsafe { backend.adopt((), request) }
+}
+
+pub(super) fn release(backend: &Instrumented<Tiny>, block: TrackedBlock<Tiny>) -> Answer {
+    // SAFETY: as in `free`.
+    unsafe { backend.release(block) }
 }
 
 pub(super) fn write_block(

@@ -15,10 +15,10 @@ fn nothing_is_out_at_the_end() {
     let bench = Bench::new();
     let mut arena = bench.arena(0);
     // Dropping is not giving back.
-    drop((bench.block(), bench.kernel(), arena.open_sequence("s").unwrap(), arena));
+    drop((bench.block(), bench.adopted(), bench.kernel(), arena.open_sequence("s").unwrap(), arena));
     ffi::shutdown(&bench.backend).unwrap();
     let violations = bench.probe.violations();
-    assert_eq!(violations.len(), 4, "{violations:?}");
+    assert_eq!(violations.len(), 5, "{violations:?}");
     for kind in ObjectKind::ALL {
         let text = format!("L19: shutdown with 1 of kind {kind} out");
         assert!(violations.iter().any(|violation| violation.contains(&text)), "{text}: {violations:?}");

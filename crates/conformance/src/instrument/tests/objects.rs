@@ -35,6 +35,27 @@ fn a_block_is_freed_once_reported_complete() {
 }
 
 #[test]
+fn adopted_memory_is_not_released_in_flight() {
+    let bench = Bench::new();
+    let block = bench.adopted();
+    let mut sequence = writer(&mut bench.arena(0), &block);
+    bench.probe.hold();
+    submit(&mut sequence, point(0, 1), &[]).unwrap();
+    ffi::release(&bench.backend, block).unwrap();
+    bench.expect_violation("L4: block 1 `x` is freed while point 1 of queue 0 uses it");
+}
+
+#[test]
+fn a_block_goes_back_as_what_it_came() {
+    let bench = Bench::new();
+    ffi::free(&bench.backend, bench.adopted()).unwrap();
+    bench.expect_violation("goes back as block, it is adopted block");
+    let bench = Bench::new();
+    ffi::release(&bench.backend, bench.block()).unwrap();
+    bench.expect_violation("goes back as adopted block, it is block");
+}
+
+#[test]
 fn a_kernel_is_not_destroyed_in_flight() {
     let bench = Bench::new();
     let kernel = bench.kernel();

@@ -84,6 +84,7 @@ impl Backend for Tiny {
     type Kernel = ();
     type Scope = TinyScope;
     type Sequence = TinySequence;
+    type Foreign = ();
 
     fn info(&self) -> BackendInfo {
         BackendInfo { name: "tiny".into(), device: "nothing".into(), software: true }
@@ -111,6 +112,16 @@ impl Backend for Tiny {
 
     unsafe fn free(&self, (): ()) -> Result<(), BackendError> {
         self.0.saw("free");
+        Ok(())
+    }
+
+    unsafe fn adopt(&self, (): (), _request: &BlockRequest<'_>) -> Result<(), BackendError> {
+        self.0.saw("adopt");
+        Ok(())
+    }
+
+    unsafe fn release(&self, (): ()) -> Result<(), BackendError> {
+        self.0.saw("release");
         Ok(())
     }
 

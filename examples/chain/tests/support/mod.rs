@@ -1,14 +1,15 @@
-//! What the tests of the command share: folders of their own, runs of the binary, and the chain by hand.
+//! What the tests of the command share: folders of their own, runs of the binary, interrupted ones too, and the chain by
+//! hand.
 //!
 //! Not here: tests.
+
+pub mod by_hand;
+#[cfg(unix)]
+pub mod interrupt;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-use chain::chain::{BLUR_SIGMA, MASK_SIGMA, STRENGTH};
-use chain::image::{self, Image};
-use chain::kernels::{alpha, bicubic, gaussian, unsharp};
 
 /// Folders of one test, gone at its end.
 pub struct Folders {
@@ -116,27 +117,4 @@ pub fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
-}
-
-/// What the chain makes of an image, by the plain functions alone, as bytes of the file.
-pub fn by_hand(image: Image) -> Vec<u8> {
-    let Image { size, mut pixels } = image;
-    alpha::premultiply(&mut pixels);
-    let large = size.doubled().unwrap();
-    let mut upscaled = vec![0.0; large.elements()];
-    bicubic::upscale(&pixels, size, &mut upscaled);
-    let blur = |source: &[f32], sigma| {
-        let weights = gaussian::weights(sigma);
-        let mut between = vec![0.0; large.elements()];
-        let mut blurred = vec![0.0; large.elements()];
-        gaussian::horizontal(source, large, &weights, &mut between);
-        gaussian::vertical(&between, large, &weights, &mut blurred);
-        blurred
-    };
-    let blurred = blur(&upscaled, BLUR_SIGMA);
-    let mask = blur(&blurred, MASK_SIGMA);
-    let mut sharpened = vec![0.0; large.elements()];
-    unsharp::sharpen(&blurred, &mask, STRENGTH, &mut sharpened);
-    alpha::unpremultiply(&mut sharpened);
-    image::quantized(&sharpened)
 }
