@@ -19,3 +19,7 @@ __device__ __forceinline__ float fma(float a, float b, float c) { return __built
 __device__ __forceinline__ double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 __device__ __forceinline__ float fabs(float a) { return __builtin_fabsf(a); }
 __device__ __forceinline__ double fabs(double a) { return __builtin_fabs(a); }
+
+// The device's own powers of 2 and logarithms to base 2, as CUDA's functions of these names use them.
+__device__ __forceinline__ float __expf(float a) { return __nvvm_ex2_approx_f(a * 1.4426950408889634f); }
+__device__ __forceinline__ float __logf(float a) { return __nvvm_lg2_approx_f(a) * 0.6931471805599453f; }

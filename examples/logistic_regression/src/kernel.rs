@@ -4,13 +4,14 @@
 
 use tenure::{Access, HostArguments, KernelSource};
 
+use crate::ffi::with_cuda;
 use crate::model::{loss, sigmoid};
 
 /// The kernel's label, and its entry point.
 const NAME: &str = "gradient";
 
 /// Invocations in a workgroup, as the text has it.
-const WORKGROUP: u32 = 64;
+pub(crate) const WORKGROUP: u32 = 64;
 
 /// The kernel. Bindings, `f32`: 0, 1: inputs; 2: classes; 3: the two weights; 4: the bias; all read. 5: gradients, three
 /// rows of a number a sample: along the first weight, the second weight, the bias; 6: losses; both written. Parameters:
@@ -23,7 +24,8 @@ pub fn source() -> KernelSource {
         [Read, Read, Read, Read, Read, Write, Write]
     };
     // A line a form; a backend takes the first that it understands.
-    KernelSource::new(NAME, &BINDINGS).host(gradient).wgsl(include_str!("gradient.wgsl"), NAME)
+    let source = KernelSource::new(NAME, &BINDINGS).host(gradient).wgsl(include_str!("gradient.wgsl"), NAME);
+    with_cuda(source, NAME)
 }
 
 /// The workgroups for so many samples.

@@ -12,6 +12,7 @@
 
 pub mod cli;
 pub mod device;
+mod ffi;
 pub mod kernel;
 pub mod model;
 pub mod progress;

@@ -1,9 +1,10 @@
 //! [`Alpha`]: multiplying colours by it after loading, and dividing them by it before saving.
 //!
-//! Each kernel has a host form, here, and a WGSL form, in `alpha.wgsl`. Not here: quantising (`image.rs`).
+//! Each kernel has a host form, here, a WGSL form, in `alpha.wgsl`, and forms for CUDA, of `alpha.cu`. Not here: quantising (`image.rs`).
 
 use tenure::{Access, Dispatch, Error, Kernel, KernelSource, Manager, Tensor, op};
 
+use super::ffi::with_cuda;
 use super::{CHANNELS, Size};
 
 const WGSL: &str = include_str!("alpha.wgsl");
@@ -31,7 +32,7 @@ impl Alpha {
             let source = KernelSource::new(name, &[Access::ReadWrite])
                 .host(move |arguments| run(arguments.write(0)))
                 .wgsl(WGSL, name);
-            manager.kernel(&source)
+            manager.kernel(&with_cuda(source, name))
         };
         Ok(Alpha {
             premultiply: compile("premultiply", premultiply)?,

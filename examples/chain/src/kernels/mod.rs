@@ -8,6 +8,7 @@
 //! Not here: tensors and sequences (`nodes/`).
 
 pub mod alpha;
+mod ffi;
 
 use std::fmt;
 

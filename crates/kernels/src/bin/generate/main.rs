@@ -1,7 +1,7 @@
 //! `tenure-kernels-generate`: writes the texts of the shipped kernels, or checks them. `cargo xtask kernels` runs it.
 //!
-//! WGSL and CUDA C++ come from the `#[cube]` sources, PTX from the CUDA C++, also from that of the conformance suite, which is
-//! written by hand. Not here: compiling (the library's `cube`, and `clang.rs`).
+//! WGSL and CUDA C++ come from the `#[cube]` sources, PTX from the CUDA C++: also from that of the conformance suite and of
+//! examples, which is written by hand. Not here: compiling (the library's `cube`, and `clang.rs`).
 
 mod clang;
 
@@ -20,7 +20,11 @@ use tenure_kernels::cube::{compile, cuda};
 const GENERATED: &str = "generated";
 
 /// CUDA C++ that is written by hand. Its PTX stands beside it.
-const WRITTEN: &[&str] = &["../conformance/src/kernels/portable.cu"];
+const WRITTEN: &[&str] = &[
+    "../conformance/src/kernels/portable.cu",
+    "../../examples/chain/src/kernels/alpha.cu",
+    "../../examples/logistic_regression/src/gradient.cu",
+];
 
 fn main() -> ExitCode {
     match run() {
@@ -58,7 +62,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
     let good = if check { compare(&texts, &unmade)? } else { write(&texts)? };
     if good {
         let what = if check { "are what their sources make" } else { "are written" };
-        println!("{} texts of {kernels} kernels and of the suite {what}", texts.len());
+        println!("{} texts of {kernels} kernels, the suite and the examples {what}", texts.len());
     }
     if !unmade.is_empty() {
         println!(
