@@ -5,15 +5,18 @@
 //! the host has seen that the device has finished with it, so the order of that stream is enough too. Not here: cutting blocks
 //! into tensors (core's pool), copies (`transfer.rs`).
 
+pub(crate) mod ffi;
+
 use std::sync::Arc;
 
 use cudarc::driver::sys;
 use tenure_core::BackendError;
 use tenure_core::backend::BlockRequest;
 
+use crate::buffer::ffi::Pool;
 use crate::device::Device;
 use crate::error::unsupported;
-use crate::ffi::{Context, Current, Pool, Stream};
+use crate::ffi::{Context, Current, Stream};
 use crate::heap::Memory;
 
 /// One block of device memory.

@@ -13,8 +13,9 @@ use crate::buffer::DeviceMemory;
 use crate::commands::{Command, Launch, Word};
 use crate::device::Device;
 use crate::error::unsupported;
-use crate::ffi::{Current, Pinned};
+use crate::ffi::Current;
 use crate::heap::Piece;
+use crate::heap::ffi::Pinned;
 use crate::kernel::CudaKernel;
 
 /// Bytes that a fill by copies writes from the host; from there it doubles on the device.

@@ -4,12 +4,13 @@
 //! An object shares the [`Context`], so the context goes after everything that was made in it. Dropping destroys at once: that
 //! the device has finished with an object is the duty of who drops it, which is core's by the SPI (L4) and this crate's
 //! for what it makes for itself. The safe functions here stand on that duty, and on handles of this crate being of this
-//! context. Once the device is lost nothing is destroyed: what there is, is abandoned (L23). Not here: kernels
-//! (`kernel/ffi.rs`), what a recording does (`commands/ffi.rs`), graphs (`graph/ffi.rs`).
+//! context. Once the device is lost nothing is destroyed: what there is, is abandoned (L23). Not here: memory
+//! (`buffer/ffi.rs`, `heap/ffi.rs`), kernels (`kernel/ffi.rs`), what a recording does (`commands/ffi.rs`), graphs
+//! (`graph/ffi.rs`).
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys;
@@ -25,8 +26,8 @@ const STREAM_NON_BLOCKING: u32 = 1;
 /// A thread that waits for an event sleeps; and events measure no time.
 const EVENT_FLAGS: u32 = 1 | 2;
 
-/// Pinned memory is so for every context.
-const HOST_PORTABLE: u32 = 1;
+/// Calls of a thread in this mode are no concern of a capture that an engine makes, on whatever thread.
+const CAPTURE_MODE_RELAXED: u32 = 2;
 
 /// What ended CUDA in this process, if anything did.
 static PROCESS_LOSS: OnceLock<BackendError> = OnceLock::new();
@@ -112,7 +113,10 @@ impl Context {
         // SAFETY: the context is alive: it is retained here, or its owner keeps it.
         let pushed = unsafe { (self.functions.cuCtxPushCurrent_v2)(self.raw.0) };
         self.check("cuCtxPushCurrent", pushed)?;
-        Ok(Current { context: self, _thread: PhantomData })
+        // From here on dropping takes back what was pushed.
+        let mut current = Current { context: self, capture_mode: None, _thread: PhantomData };
+        current.capture_mode = Some(current.exchange_capture_mode(CAPTURE_MODE_RELAXED)?);
+        Ok(current)
     }
 
     /// Destroys with the context current; on a lost device nothing is destroyed (L23).
@@ -154,6 +158,8 @@ pub(crate) fn describe(functions: &Functions, code: Code) -> CudaError {
 /// The context is current on this thread, for as long as this is there.
 pub(crate) struct Current<'a> {
     pub context: &'a Arc<Context>,
+    /// What the thread's mode was before.
+    capture_mode: Option<u32>,
     /// It stays on its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -165,6 +171,15 @@ impl Current<'_> {
 
     pub(crate) fn functions(&self) -> &'static Functions {
         self.context.functions
+    }
+
+    /// Gives the thread another mode for captures of others. The one that it had.
+    fn exchange_capture_mode(&self, mode: u32) -> Result<u32, BackendError> {
+        let mut place = mode;
+        // SAFETY: the place has a mode, and takes another.
+        let exchanged = unsafe { (self.functions().cuThreadExchangeStreamCaptureMode)(&mut place) };
+        self.check("cuThreadExchangeStreamCaptureMode", exchanged)?;
+        Ok(place)
     }
 
     /// Free and all memory of the device, in bytes.
@@ -179,6 +194,10 @@ impl Current<'_> {
 
 impl Drop for Current<'_> {
     fn drop(&mut self) {
+        if let Some(mode) = self.capture_mode {
+            // It fails where the device is lost only, and then nothing is captured any more.
+            let _ = self.exchange_capture_mode(mode);
+        }
         let mut popped = ptr::null_mut();
         // SAFETY: what was pushed by `enter` is on top of this thread's stack: guards drop in the reverse order.
         let _ = unsafe { (self.functions().cuCtxPopCurrent_v2)(&mut popped) };
@@ -269,165 +288,6 @@ impl Drop for Event {
         self.context.destroying(|functions| {
             // SAFETY: it is destroyed once. A wait that was asked for keeps what it waits for.
             ("cuEventDestroy", unsafe { (functions.cuEventDestroy_v2)(self.raw.0) })
-        });
-    }
-}
-
-/// A pool of device memory of our own, from which the driver takes and to which it gives back in the order of a stream.
-pub(crate) struct Pool {
-    raw: Handle<sys::CUmemPoolHandle_st>,
-    context: Arc<Context>,
-}
-
-impl Pool {
-    /// A pool that keeps everything until it is trimmed.
-    pub(crate) fn new(current: &Current<'_>, device: sys::CUdevice) -> Result<Self, BackendError> {
-        let properties = sys::CUmemPoolProps {
-            allocType: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-            handleTypes: sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
-            location: sys::CUmemLocation {
-                type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-                id: device,
-            },
-            win32SecurityAttributes: ptr::null_mut(),
-            maxSize: 0,
-            usage: 0,
-            reserved: [0; 54],
-        };
-        let mut raw = ptr::null_mut();
-        // SAFETY: the properties are complete, and the place takes a handle.
-        let made = unsafe { (current.functions().cuMemPoolCreate)(&mut raw, &properties) };
-        current.check("cuMemPoolCreate", made)?;
-        let pool = Pool { raw: Handle(raw), context: current.context.clone() };
-        let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-        let mut all = u64::MAX;
-        // SAFETY: this attribute is a number of 64 bits.
-        let set = unsafe {
-            (current.functions().cuMemPoolSetAttribute)(raw, threshold, ptr::from_mut(&mut all).cast())
-        };
-        current.check("cuMemPoolSetAttribute", set)?;
-        Ok(pool)
-    }
-
-    /// Memory that is there from this moment of the stream on.
-    pub(crate) fn allocate(
-        &self,
-        current: &Current<'_>,
-        bytes: usize,
-        stream: &Stream,
-    ) -> Result<sys::CUdeviceptr, BackendError> {
-        let mut address = 0;
-        // SAFETY: pool and stream are alive, and the place takes an address.
-        let made = unsafe {
-            (current.functions().cuMemAllocFromPoolAsync)(&mut address, bytes, self.raw.0, stream.raw.0)
-        };
-        current.check("cuMemAllocFromPoolAsync", made)?;
-        Ok(address)
-    }
-
-    /// Takes memory of the pool back, from this moment of the stream on. The device has finished with it.
-    pub(crate) fn free(
-        &self,
-        current: &Current<'_>,
-        address: sys::CUdeviceptr,
-        stream: &Stream,
-    ) -> Result<(), BackendError> {
-        // SAFETY: by the contract of this function nobody uses the memory any more, and its owner frees it once.
-        let freed = unsafe { (current.functions().cuMemFreeAsync)(address, stream.raw.0) };
-        current.check("cuMemFreeAsync", freed)
-    }
-
-    /// Gives what nobody has back to the system.
-    pub(crate) fn trim(&self, current: &Current<'_>) -> Result<(), BackendError> {
-        // SAFETY: the pool is alive.
-        let trimmed = unsafe { (current.functions().cuMemPoolTrimTo)(self.raw.0, 0) };
-        current.check("cuMemPoolTrimTo", trimmed)
-    }
-
-    /// Bytes that the pool has of the device.
-    pub(crate) fn reserved(&self, current: &Current<'_>) -> Result<u64, BackendError> {
-        let reserved = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
-        let mut bytes = 0_u64;
-        // SAFETY: the pool is alive, and this attribute is a number of 64 bits.
-        let got = unsafe {
-            (current.functions().cuMemPoolGetAttribute)(
-                self.raw.0,
-                reserved,
-                ptr::from_mut(&mut bytes).cast(),
-            )
-        };
-        current.check("cuMemPoolGetAttribute", got)?;
-        Ok(bytes)
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        self.context.destroying(|functions| {
-            // SAFETY: it is destroyed once, and everything was given back to it.
-            ("cuMemPoolDestroy", unsafe { (functions.cuMemPoolDestroy)(self.raw.0) })
-        });
-    }
-}
-
-/// Memory of the host that the device copies from and to directly.
-pub(crate) struct Pinned {
-    place: NonNull<u8>,
-    bytes: usize,
-    context: Arc<Context>,
-}
-
-// SAFETY: the memory belongs to no thread.
-unsafe impl Send for Pinned {}
-// SAFETY: shared access goes through `write` and `read`, whose callers exclude conflicts.
-unsafe impl Sync for Pinned {}
-
-impl Pinned {
-    pub(crate) fn new(current: &Current<'_>, bytes: usize) -> Result<Self, BackendError> {
-        let mut place: *mut c_void = ptr::null_mut();
-        // SAFETY: the place takes an address.
-        let made = unsafe { (current.functions().cuMemHostAlloc)(&mut place, bytes, HOST_PORTABLE) };
-        current.check("cuMemHostAlloc", made)?;
-        let place = NonNull::new(place.cast()).expect("memory that was given has an address");
-        Ok(Pinned { place, bytes, context: current.context.clone() })
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The address for the driver.
-    pub(crate) fn address(&self) -> usize {
-        self.place.as_ptr().expose_provenance()
-    }
-
-    fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
-        assert!(inside, "range {offset}+{bytes} is outside {} bytes of pinned memory", self.bytes);
-        // SAFETY: the offset is inside the memory, or one past its end.
-        unsafe { self.place.add(offset) }
-    }
-
-    /// Copies from elsewhere. For ranges that nobody uses.
-    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
-        let to = self.at(offset, bytes.len());
-        // SAFETY: `at` checked the range; as the range's only owner the caller knows that nobody else uses it.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) }
-    }
-
-    /// Copies to elsewhere. For ranges that nobody writes, and that were written.
-    pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) {
-        let from = self.at(offset, bytes.len());
-        // SAFETY: as in `write`.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), bytes.as_mut_ptr(), bytes.len()) }
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        self.context.destroying(|functions| {
-            // SAFETY: it is freed once, and every copy from and to it has ended (L4).
-            ("cuMemFreeHost", unsafe { (functions.cuMemFreeHost)(self.place.as_ptr().cast()) })
         });
     }
 }

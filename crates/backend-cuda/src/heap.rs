@@ -4,6 +4,8 @@
 //! parameters. What is given back is kept until it is trimmed, for the driver takes its time to make pinned memory, and waits
 //! for the device to free it. Not here: tensors' memory, which core's pool keeps.
 
+pub(crate) mod ffi;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +13,8 @@ use offset_allocator::{Allocation, Allocator};
 use parking_lot::Mutex;
 use tenure_core::BackendError;
 
-use crate::ffi::{Context, Current, Pinned};
+use crate::ffi::{Context, Current};
+use crate::heap::ffi::Pinned;
 
 /// What pieces are cut from.
 const CHUNK_BYTES: usize = 1 << 20;

@@ -298,3 +298,71 @@ impl Queue {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn never() -> Result<bool, BackendError> {
+        Ok(false)
+    }
+
+    /// Waits until so many threads are blocked.
+    fn until_blocked(waiters: &Waiters, blocked: usize) {
+        while waiters.state.lock().blocked < blocked {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn an_interrupt_that_finds_nobody_ends_the_next_wait_only() {
+        let waiters = Waiters::default();
+        waiters.interrupt();
+        waiters.interrupt();
+        assert_eq!(waiters.wait(never, None).unwrap(), WaitStatus::Woken);
+        assert_eq!(waiters.wait(never, Some(Duration::ZERO)).unwrap(), WaitStatus::TimedOut);
+    }
+
+    #[test]
+    fn an_interrupt_ends_every_wait_that_is_blocked() {
+        let waiters = &Waiters::default();
+        std::thread::scope(|threads| {
+            let waits: Vec<_> = [None, Some(Duration::from_secs(3600)), Some(Duration::MAX)]
+                .into_iter()
+                .map(|timeout| threads.spawn(move || waiters.wait(never, timeout)))
+                .collect();
+            until_blocked(waiters, 3);
+            waiters.interrupt();
+            for wait in waits {
+                assert_eq!(wait.join().expect("no panic").unwrap(), WaitStatus::Woken);
+            }
+        });
+        assert_eq!(waiters.wait(never, Some(Duration::ZERO)).unwrap(), WaitStatus::TimedOut);
+    }
+
+    #[test]
+    fn what_has_happened_counts_before_the_time() {
+        let waiters = Waiters::default();
+        assert_eq!(waiters.wait(|| Ok(true), Some(Duration::ZERO)).unwrap(), WaitStatus::Woken);
+    }
+
+    #[test]
+    fn a_loss_ends_a_wait() {
+        let (waiters, lost) = (&Waiters::default(), &AtomicBool::new(false));
+        let reached = move || match lost.load(Ordering::Acquire) {
+            true => Err(BackendError::new(BackendErrorKind::DeviceLost, "test", "lost")),
+            false => Ok(false),
+        };
+        std::thread::scope(|threads| {
+            let wait = threads.spawn(move || waiters.wait(reached, None));
+            until_blocked(waiters, 1);
+            // Waking for no reason ends nothing.
+            waiters.wake();
+            lost.store(true, Ordering::Release);
+            waiters.wake();
+            assert_eq!(wait.join().expect("no panic").unwrap_err().kind, BackendErrorKind::DeviceLost);
+        });
+    }
+}

@@ -10,7 +10,8 @@ use tenure_core::BackendError;
 use crate::buffer::CudaBlock;
 use crate::commands::Command;
 use crate::device::Device;
-use crate::ffi::{Current, Event, Pinned, Stream};
+use crate::ffi::{Current, Event, Stream};
+use crate::heap::ffi::Pinned;
 
 /// Size of one of the two buffers.
 const SLOT_BYTES: usize = 1 << 20;

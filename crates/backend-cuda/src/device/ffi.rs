@@ -9,7 +9,7 @@ use cudarc::driver::sys;
 use tenure_core::BackendError;
 
 use crate::device::{Facts, choose, is_software};
-use crate::error::{Code, DRIVER_FIX, SUCCESS, unavailable};
+use crate::error::{Code, DRIVER_FIX, SUCCESS, failed, unavailable};
 use crate::ffi::{Current, describe};
 use crate::library::Library;
 
@@ -142,5 +142,9 @@ fn check(library: &Library, operation: &'static str, code: Code) -> Result<(), B
         return Ok(());
     }
     let error = describe(&library.functions, code);
+    // An error of earlier work, of whoever's in this process.
+    if matches!(code, 700..=721) {
+        return Err(failed(operation, error));
+    }
     Err(unavailable(operation, &error, DRIVER_FIX).with_source(error))
 }

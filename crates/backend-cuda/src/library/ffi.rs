@@ -50,6 +50,7 @@ functions! {
     cuCtxPushCurrent_v2(CUcontext);
     cuCtxPopCurrent_v2(*mut CUcontext);
     cuCtxGetDevice(*mut CUdevice);
+    cuThreadExchangeStreamCaptureMode(*mut c_uint);
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuStreamCreate(*mut CUstream, c_uint);
     cuStreamDestroy_v2(CUstream);
