@@ -11,6 +11,7 @@ use cubecl::{CompilationError, Compiler, define_kernel};
 use cubecl_cpp::shared::CppCompiler;
 use cubecl_cpp::target::Cuda;
 use cubecl_wgpu::WgslCompiler;
+use tenure_core::kernel::CudaProgram;
 use tenure_core::{Access, KernelSource};
 
 use super::dispatch::Layout;
@@ -68,7 +69,7 @@ pub struct CubeSource {
 /// Compiles a `#[cube]` kernel to a [`KernelSource`] with a WGSL form, named `label`, whose bindings are the kernel's
 /// buffers in order, with the access that the kernel makes of them.
 ///
-/// Every backend for devices takes WGSL. For the host backend add a closure by [`CubeSource::map`].
+/// Vulkan and wgpu take WGSL. For the host backend add a closure by [`CubeSource::map`], for CUDA the text of [`cuda`].
 ///
 /// ```
 /// use cubecl::prelude::*;
@@ -136,6 +137,15 @@ pub struct CudaText {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory that a launch has to give.
     pub shared_bytes: usize,
+}
+
+impl CudaText {
+    /// The program of a [`CudaCpp`](tenure_core::kernel::DeviceProgram::CudaCpp) form, for
+    /// [`KernelSource::cuda_cpp`] in [`CubeSource::map`].
+    pub fn program(&self) -> CudaProgram {
+        let shared_bytes = u32::try_from(self.shared_bytes).unwrap_or(u32::MAX);
+        CudaProgram::new(self.text.as_str(), self.block).shared_bytes(shared_bytes)
+    }
 }
 
 /// Compiles a `#[cube]` kernel to CUDA C++.
