@@ -82,6 +82,7 @@ impl Context {
             done.push(ended.queue);
         }
         self.ended = kept;
+        order.forget_seen(&mut self.ended_clock);
         // Their last work is over and they were closed: the threads end by themselves.
         done.into_iter().for_each(Queue::join);
     }

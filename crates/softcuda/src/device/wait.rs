@@ -44,7 +44,10 @@ impl Awaited {
         let driver = driver();
         let mut state = driver.lock();
         state.order.observe(&self.clock);
-        let State { pools, order, .. } = &mut *state;
+        let State { pools, order, contexts, .. } = &mut *state;
+        for context in contexts.values_mut() {
+            context.reap(order);
+        }
         for pool in pools.values_mut() {
             pool.synchronised(|ticket| order.is_observed(ticket));
         }
