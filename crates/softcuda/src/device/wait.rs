@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::completion::Completion;
 use super::driver;
 use super::event::Recorded;
+use super::queue::Queue;
 use super::state::State;
 use crate::code::{Answer, Code};
 use crate::memory::Handle;
@@ -51,7 +52,9 @@ impl Awaited {
         for pool in pools.values_mut() {
             pool.synchronised(|ticket| order.is_observed(ticket));
         }
+        let ending = state.take_ending();
         drop(state);
+        ending.into_iter().for_each(Queue::join);
         driver.health.tell()
     }
 
