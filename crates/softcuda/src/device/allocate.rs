@@ -28,7 +28,7 @@ impl State {
         if is_counted && taken > self.free_bytes(device) {
             return Err(Code::OUT_OF_MEMORY);
         }
-        let backing = fresh(bytes).ok_or(Code::OUT_OF_MEMORY)?;
+        let backing = fresh(kind, bytes).ok_or(Code::OUT_OF_MEMORY)?;
         if is_counted {
             self.devices[device].taken += taken;
         }
@@ -84,7 +84,7 @@ impl State {
                 self.pools.get(&pool).and_then(|pool| pool.room(bytes, free)).ok_or(Code::OUT_OF_MEMORY)?
             }
         };
-        let backing = fresh(bytes).ok_or(Code::OUT_OF_MEMORY)?;
+        let backing = fresh(Kind::Pooled(pool), bytes).ok_or(Code::OUT_OF_MEMORY)?;
         let context = self.stream_mut(stream)?.context;
         for (ticket, _) in &room.after {
             self.stream_mut(stream)?.clock.join(&ticket.clock);

@@ -32,6 +32,8 @@ pub struct Context {
     pub per_thread: HashMap<u64, Handle>,
     /// Streams that were destroyed and may still work.
     pub ended: Vec<Ended>,
+    /// Queues of streams that are done: their threads are ending, and are waited for when nothing is locked.
+    pub ending: Vec<Queue>,
     /// What streams that were destroyed did, as far as they are done.
     pub ended_clock: Clock,
     /// Contexts of other devices whose memory may be used from here.
@@ -69,7 +71,6 @@ pub fn replace_top(context: Handle) {
 impl Context {
     /// Lets go of destroyed streams that are done.
     pub fn reap(&mut self, order: &Order) {
-        let mut done: Vec<Queue> = Vec::new();
         let mut kept = Vec::new();
         for ended in self.ended.drain(..) {
             if ended.last.as_ref().is_some_and(|last| !last.done.is_done()) {
@@ -79,15 +80,20 @@ impl Context {
             if ended.last.is_some_and(|last| !order.is_observed(&last.ticket)) {
                 self.ended_clock.join(&ended.clock);
             }
-            done.push(ended.queue);
+            self.ending.push(ended.queue);
         }
         self.ended = kept;
-        // Their last work is over and they were closed: the threads end by themselves.
-        done.into_iter().for_each(Queue::join);
+        order.forget_seen(&mut self.ended_clock);
     }
 }
 
 impl State {
+    /// Queues whose threads are ending. Whoever takes them joins them when nothing is locked, for a thread that ends may
+    /// still call the driver.
+    pub fn take_ending(&mut self) -> Vec<Queue> {
+        self.contexts.values_mut().flat_map(|context| std::mem::take(&mut context.ending)).collect()
+    }
+
     /// The context that is current on this thread.
     ///
     /// # Errors
@@ -164,6 +170,6 @@ impl State {
         {
             device.primary = None;
         }
-        context.ended.into_iter().map(|ended| ended.queue).collect()
+        context.ended.into_iter().map(|ended| ended.queue).chain(context.ending).collect()
     }
 }

@@ -56,7 +56,7 @@ impl State {
         let mut variables = HashMap::new();
         let mut placed = Vec::new();
         for (name, bytes) in wanted {
-            let backing = fresh(bytes).ok_or(Code::OUT_OF_MEMORY)?;
+            let backing = fresh(Kind::Variable(handle), bytes).ok_or(Code::OUT_OF_MEMORY)?;
             let allocation = self.map.insert(Kind::Variable(handle), device, context, backing, false);
             self.order.allocated(allocation.address, None);
             self.devices[device].taken += bytes;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::completion::Completion;
 use super::driver;
 use super::event::Recorded;
+use super::queue::Queue;
 use super::state::State;
 use crate::code::{Answer, Code};
 use crate::memory::Handle;
@@ -44,11 +45,16 @@ impl Awaited {
         let driver = driver();
         let mut state = driver.lock();
         state.order.observe(&self.clock);
-        let State { pools, order, .. } = &mut *state;
+        let State { pools, order, contexts, .. } = &mut *state;
+        for context in contexts.values_mut() {
+            context.reap(order);
+        }
         for pool in pools.values_mut() {
             pool.synchronised(|ticket| order.is_observed(ticket));
         }
+        let ending = state.take_ending();
         drop(state);
+        ending.into_iter().for_each(Queue::join);
         driver.health.tell()
     }
 

@@ -52,3 +52,21 @@ fn enter(name: &'static str, needs: Needs) -> Answer {
     }
     if needs == Needs::Health { driver.health.check(driver.settings.errors()) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_panic_gets_out() {
+        assert_eq!(call("cuTest", Needs::Nothing, || panic!("on purpose")), Code::UNKNOWN);
+        assert_eq!(call("cuTest", Needs::Nothing, || Err(Code::NOT_FOUND)), Code::NOT_FOUND);
+        assert_eq!(call("cuTest", Needs::Nothing, || Ok(())), Code::SUCCESS);
+    }
+
+    #[test]
+    fn nothing_runs_before_the_start() {
+        let answer = call("cuTest", Needs::Start, || panic!("it must not be called"));
+        assert_eq!(answer, Code::NOT_INITIALIZED);
+    }
+}

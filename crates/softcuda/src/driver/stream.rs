@@ -9,6 +9,7 @@ use crate::caller::{HostFunction, HostPointer, Out};
 use crate::code::{Answer, Code};
 use crate::device::driver;
 use crate::device::operation::Operation;
+use crate::device::queue::Queue;
 use crate::memory::Handle;
 
 exports! {
@@ -72,6 +73,9 @@ fn destroy(handle: Handle) -> Answer {
         let _ = state.invalidate(capture, Code::STREAM_CAPTURE_INVALIDATED);
     }
     state.end_stream(handle);
+    let ending = state.take_ending();
+    drop(state);
+    ending.into_iter().for_each(Queue::join);
     Ok(())
 }
 

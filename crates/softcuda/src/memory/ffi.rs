@@ -10,8 +10,12 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::caller::HostPointer;
 
-/// Alignment of every allocation.
+/// Alignment of the addresses of allocations, for the device and for the host.
 pub const ALIGNMENT: usize = 512;
+
+/// Alignment of bytes that only the device has addresses of: enough for words of all sizes. The host then makes zeros of
+/// large allocations only where they are touched.
+const HIDDEN_ALIGNMENT: usize = 16;
 
 /// Bytes of one allocation.
 #[derive(Debug)]
@@ -30,9 +34,18 @@ enum Owner {
 }
 
 impl Backing {
-    /// New bytes; `None` if the host has none.
+    /// New bytes behind device addresses; `None` if the host has none.
     pub fn new(bytes: u64) -> Option<Backing> {
-        let layout = Layout::from_size_align((bytes as usize).max(1), ALIGNMENT).ok()?;
+        Backing::aligned(bytes, HIDDEN_ALIGNMENT)
+    }
+
+    /// New bytes whose own address is the device's too; `None` if the host has none.
+    pub fn shared(bytes: u64) -> Option<Backing> {
+        Backing::aligned(bytes, ALIGNMENT)
+    }
+
+    fn aligned(bytes: u64, alignment: usize) -> Option<Backing> {
+        let layout = Layout::from_size_align((bytes as usize).max(1), alignment).ok()?;
         // SAFETY: the layout is not empty.
         let start = unsafe { alloc_zeroed(layout) };
         Some(Backing { start: NonNull::new(start)?, bytes: bytes as usize, owner: Owner::Driver(layout) })

@@ -18,9 +18,9 @@ const FRESH: u8 = 0xa5;
 /// How much of a fresh allocation is filled. Filling all of a large one would cost more than most tests.
 const FILLED: usize = 1 << 20;
 
-/// New bytes of a device; `None` if the host has none.
-pub fn fresh(bytes: u64) -> Option<Backing> {
-    let backing = Backing::new(bytes)?;
+/// New bytes for an allocation of a kind; `None` if the host has none.
+pub fn fresh(kind: Kind, bytes: u64) -> Option<Backing> {
+    let backing = if kind.is_host() { Backing::shared(bytes)? } else { Backing::new(bytes)? };
     backing.fill(0, backing.bytes().min(FILLED), FRESH);
     Some(backing)
 }

@@ -36,6 +36,8 @@ pub struct Pool {
     /// How many allocations live in it.
     pub allocations: u64,
     freed: Vec<Freed>,
+    /// Bytes of all of `freed`.
+    waiting: u64,
 }
 
 /// Memory that was freed and that the host has not seen come free.
@@ -71,6 +73,7 @@ impl Pool {
             used_high: 0,
             allocations: 0,
             freed: Vec::new(),
+            waiting: 0,
         }
     }
 
@@ -96,14 +99,13 @@ impl Pool {
     /// How bytes can be had when the device has `free` left; `None` if they cannot.
     pub fn room(&self, bytes: u64, free: u64) -> Option<Room> {
         let bytes = bytes.checked_next_multiple_of(GRAIN)?;
-        let waiting: u64 = self.freed.iter().map(|freed| freed.bytes).sum();
         let fits = |total: u64| {
             let grow = total.checked_next_multiple_of(CHUNK)?.saturating_sub(self.reserved);
             let limited = self.limit != 0 && self.reserved + grow > self.limit;
             (grow <= free && !limited).then_some(grow)
         };
         // Memory that nobody uses first; then memory whose last use is still to come, in its order.
-        if let Some(grow) = fits(self.used.checked_add(waiting)?.checked_add(bytes)?) {
+        if let Some(grow) = fits(self.used.checked_add(self.waiting)?.checked_add(bytes)?) {
             return Some(Room { grow, after: Vec::new() });
         }
         let grow = fits(self.used.checked_add(bytes)?)?;
@@ -120,6 +122,7 @@ impl Pool {
         self.used_high = self.used_high.max(self.used);
         if !room.after.is_empty() {
             self.freed.clear();
+            self.waiting = 0;
         }
     }
 
@@ -128,6 +131,7 @@ impl Pool {
         let bytes = bytes.next_multiple_of(GRAIN);
         self.used -= bytes;
         self.allocations -= 1;
+        self.waiting += bytes;
         self.freed.push(Freed { bytes, ticket, done });
     }
 
@@ -157,11 +161,11 @@ impl Pool {
 
     fn settle(&mut self, seen: impl Fn(&Ticket) -> bool) {
         self.freed.retain(|freed| !seen(&freed.ticket));
+        self.waiting = self.freed.iter().map(|freed| freed.bytes).sum();
     }
 
     fn shrink(&mut self, keep: u64) {
-        let waiting: u64 = self.freed.iter().map(|freed| freed.bytes).sum();
-        let needed = (self.used + waiting).next_multiple_of(CHUNK);
+        let needed = (self.used + self.waiting).next_multiple_of(CHUNK);
         let kept = keep.checked_next_multiple_of(CHUNK).unwrap_or(u64::MAX);
         self.reserved = self.reserved.min(needed.max(kept));
     }

@@ -26,9 +26,31 @@ impl Clock {
 
     /// Knows what the other knows too.
     pub fn join(&mut self, other: &Clock) {
-        for (lane, epoch) in &other.0 {
-            self.raise(*lane, *epoch);
+        if other.0.iter().all(|(lane, epoch)| self.get(*lane) >= *epoch) {
+            return;
         }
+        // Both rise: one pass over the two.
+        let mut joined = Vec::with_capacity(self.0.len() + other.0.len());
+        let (mut mine, mut theirs) = (self.0.iter().copied().peekable(), other.0.iter().copied().peekable());
+        loop {
+            joined.push(match (mine.peek().copied(), theirs.peek().copied()) {
+                (Some(one), Some(two)) if one.0 == two.0 => {
+                    mine.next();
+                    theirs.next();
+                    (one.0, one.1.max(two.1))
+                }
+                (Some(one), two) if two.is_none_or(|two| one.0 < two.0) => {
+                    mine.next();
+                    one
+                }
+                (_, Some(two)) => {
+                    theirs.next();
+                    two
+                }
+                (_, None) => break,
+            });
+        }
+        self.0 = joined;
     }
 
     /// Forgets what a test says is known anyway.

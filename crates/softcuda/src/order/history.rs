@@ -4,6 +4,7 @@
 //! fills, while it runs for kernels. The verdict is the same either way, for it asks only how the two are ordered by
 //! what was submitted. Not here: the words of a report.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::ranges::Ranges;
@@ -65,6 +66,8 @@ pub struct History {
     allocated: Option<Arc<Ticket>>,
     freed: Option<Arc<Ticket>>,
     uses: Vec<Use>,
+    /// Uses that matter only to what was submitted before that serial and is still to run. The serials rise.
+    settled: VecDeque<(u64, Use)>,
 }
 
 #[derive(Debug)]
@@ -72,8 +75,6 @@ struct Use {
     ticket: Arc<Ticket>,
     ranges: Ranges,
     access: Access,
-    /// It can be forgotten when everything that was submitted before this has run.
-    settled: Option<u64>,
 }
 
 impl History {
@@ -89,7 +90,7 @@ impl History {
 
     /// Whether nothing is left to compare with.
     pub fn is_quiet(&self) -> bool {
-        self.uses.is_empty()
+        self.uses.is_empty() && self.settled.is_empty()
     }
 
     /// Remembers a use, and says what it conflicts with.
@@ -104,15 +105,13 @@ impl History {
             return None;
         }
         let conflict = self.conflict(ticket, &ranges, access);
-        for old in &mut self.uses {
-            // A later write stands for anything; a later use of the same kind stands for its kind.
-            let stands = access == Access::Write || access == old.access;
-            let follows = stands && old.ticket.comes_before(ticket);
-            if old.settled.is_none() && follows && ranges.contain(&old.ranges) {
-                old.settled = Some(now);
-            }
-        }
-        self.uses.push(Use { ticket: ticket.clone(), ranges, access, settled: None });
+        // A later write stands for anything; a later use of the same kind stands for its kind.
+        let stands = |old: &mut Use| {
+            let of_kind = access == Access::Write || access == old.access;
+            of_kind && old.ticket.comes_before(ticket) && ranges.contain(&old.ranges)
+        };
+        self.settled.extend(self.uses.extract_if(.., stands).map(|old| (now, old)));
+        self.uses.push(Use { ticket: ticket.clone(), ranges, access });
         conflict
     }
 
@@ -134,7 +133,9 @@ impl History {
         {
             return found(ConflictKind::BeforeAllocation, allocated, ticket, ranges.hull());
         }
-        let clash = self.uses.iter().find_map(|old| {
+        // What is settled was in order with everything that came after.
+        let late = self.settled.iter().rev().take_while(|(settled, _)| *settled >= ticket.serial);
+        let clash = self.uses.iter().chain(late.map(|(_, old)| old)).find_map(|old| {
             let matters = old.access.clashes(access) && unordered(&old.ticket, ticket);
             let bytes = matters.then(|| old.ranges.meet(ranges)).flatten()?;
             Some((old, bytes))
@@ -174,11 +175,9 @@ impl History {
     /// Forgets uses that nothing can be in disorder with any more: the host saw them complete, or a later use stands
     /// for them, and what was submitted before that has run. `oldest` is the oldest work that has not run.
     pub fn forget(&mut self, seen: impl Fn(&Ticket) -> bool, oldest: u64, now: u64) {
-        self.uses.retain_mut(|old| {
-            if old.settled.is_none() && seen(&old.ticket) {
-                old.settled = Some(now);
-            }
-            old.settled.is_none_or(|settled| oldest <= settled)
-        });
+        self.settled.extend(self.uses.extract_if(.., |old| seen(&old.ticket)).map(|old| (now, old)));
+        while self.settled.front().is_some_and(|(settled, _)| oldest > *settled) {
+            self.settled.pop_front();
+        }
     }
 }

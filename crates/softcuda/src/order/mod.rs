@@ -74,16 +74,16 @@ impl Order {
     /// The next piece of work of a lane. `before` is what it starts after; it then knows of the new work too.
     pub fn ticket(&mut self, lane: Lane, before: &mut Clock, label: Label) -> Arc<Ticket> {
         self.serial += 1;
-        let epoch = self.lanes.entry(lane).or_default();
-        *epoch += 1;
+        let epoch = self.lanes.get(&lane).copied().unwrap_or(0) + 1;
+        self.lanes.insert(lane, epoch);
         // What the host has seen is known to all later work and need not be carried along.
-        before.retain(|lane, epoch| !self.host.covers(lane, epoch));
-        before.raise(lane, *epoch);
+        self.forget_seen(before);
+        before.raise(lane, epoch);
         self.pending.insert(self.serial);
         Arc::new(Ticket {
             serial: self.serial,
             lane,
-            epoch: *epoch,
+            epoch,
             clock: before.clone(),
             host: self.host.clone(),
             label,
@@ -115,6 +115,11 @@ impl Order {
             Arc::make_mut(&mut self.host).observe(clock);
         }
         self.sweep_lanes();
+    }
+
+    /// Takes from a clock what the host has seen complete.
+    pub fn forget_seen(&self, clock: &mut Clock) {
+        clock.retain(|lane, epoch| !self.host.covers(lane, epoch));
     }
 
     /// Whether the host has seen it complete.
