@@ -59,9 +59,12 @@ pub const CASES: &[Case] = &[
         .reported("freed while in use"),
     Case::new("checker/pinned_memory_freed_in_use_by_host", || pinned_freed(By::Host)),
     Case::new("checker/used_after_free", used_after_free).reported("use after free"),
-    Case::new("checker/used_after_free_by_a_kernel", used_after_free_by_a_kernel)
+    Case::new("checker/used_after_free_by_a_kernel", || used_after_free_by_a_kernel(false))
         .reported("use after free")
-        .leaking(3),
+        .leaking(4),
+    Case::new("checker/used_after_free_by_a_kernel_beside_older_work", || used_after_free_by_a_kernel(true))
+        .reported("use after free")
+        .leaking(4),
     Case::new("checker/freed_twice", freed_twice).reported("freed twice"),
     Case::new("checker/a_copy_out_of_range", a_copy_out_of_range).reported("out of range"),
     Case::new("checker/a_kernel_out_of_range", a_kernel_out_of_range)
@@ -303,13 +306,18 @@ fn used_after_free() {
     });
 }
 
-fn used_after_free_by_a_kernel() {
+fn used_after_free_by_a_kernel(held: bool) {
     start();
-    let (one, module) = (stream(), module(KERNELS));
+    let (one, other, module) = (stream(), stream(), module(KERNELS));
+    // While older work waits, the memory is still there behind its address.
+    let gate = held.then(|| Gate::close(other));
     let address = pooled(256, one);
     cuMemFreeAsync(address, one).unwrap();
     launch(function(module, "fill"), 64, one, &[address, 64, 1]).unwrap();
     refused(cuStreamSynchronize(one), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    if let Some(gate) = gate {
+        gate.open();
+    }
 }
 
 fn freed_twice() {

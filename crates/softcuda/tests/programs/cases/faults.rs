@@ -3,12 +3,13 @@
 //! After an error that stays nothing can be given back, so these programs leave things behind. Not here: disorder.
 
 use std::ptr::null_mut;
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::{CUresult, CUstream};
 
 use crate::Case;
 use crate::ffi::*;
-use crate::gate::Gate;
+use crate::gate::{Gate, run};
 use crate::kit::*;
 use crate::ptx::KERNELS;
 
@@ -140,9 +141,12 @@ fn queued_work_ends_without_running() {
     cuMemsetD8Async(to, 1, 256, held).unwrap();
     cuStreamSynchronize(held).unwrap();
     let gate = Gate::close(held);
-    cuMemsetD8Async(to + 128, 9, 1, held).unwrap();
+    let ran = Arc::new(Mutex::new(false));
+    let inside = ran.clone();
+    run(held, move || *inside.lock().unwrap() = true);
     launch(function(module, "fill"), 128, stream, &[to + 1024, 128, 1]).unwrap();
     refused(cuStreamSynchronize(stream), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
     gate.open();
     refused(cuStreamSynchronize(held), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert!(!*ran.lock().unwrap(), "it was queued before the error, and its turn came after it");
 }
