@@ -4,6 +4,9 @@
 //! loading this library by its absolute path is enough, and nothing is installed anywhere.
 
 fn main() {
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so");
+    // Other systems' linkers have no such name, and programs there do not ask for it.
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so");
+    }
     println!("cargo:rerun-if-changed=build.rs");
 }
