@@ -282,6 +282,27 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn halves_of_wider_numbers(singles in single_rows(), doubles in double_rows()) {
+        check("cvt.rn.f16.f32", "h", &["f"], &singles, |row| Some(to_half(single(row[0]).into()).into()))?;
+        check("cvt.rn.f16.f64", "h", &["d"], &doubles, |row| Some(to_half(double(row[0])).into()))?;
+        check("cvt.rn.f16x2.f32", "r", &["f", "f"], &singles, |row| {
+            let [high, low] = [row[0], row[1]].map(|bits| u64::from(to_half(single(bits).into())));
+            Some(high << 16 | low)
+        })?;
+        // Towards zero the size never grows, and the next half is past the number.
+        check("cvt.rz.f16.f32", "h", &["f"], &singles, |row| {
+            let value = f64::from(single(row[0]));
+            let near = to_half(value);
+            let past = from_half(near).abs() > value.abs();
+            Some(if past { near - 1 } else { near }.into())
+        })?;
+    }
+}
+
 /// A half as a double.
 fn from_half(bits: u16) -> f64 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };

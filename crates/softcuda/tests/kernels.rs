@@ -1,6 +1,8 @@
 //! Kernels as compilers make them, against plain references.
 //!
-//! Not here: single instructions.
+//! Not here: single instructions. The texts in `ptx/` are what clang 19 makes of the CUDA C++ in
+//! `crates/kernels/generated` (`-x cuda --cuda-device-only --cuda-gpu-arch=sm_80 -nocudainc -nocudalib -O2 -S`, with
+//! a header that gives `__global__` and the like).
 
 mod common;
 

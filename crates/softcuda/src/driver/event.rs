@@ -6,6 +6,7 @@ use crate::caller::Out;
 use crate::code::{Answer, Code};
 use crate::device::driver;
 use crate::device::event::{Event, Recorded};
+use crate::device::wait::Awaited;
 use crate::memory::Handle;
 
 exports! {
@@ -58,18 +59,21 @@ fn record(event: Handle, stream: Handle) -> Answer {
 
 fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) -> Answer {
     let state = driver().lock();
-    let mut times = Vec::new();
+    let (mut times, mut seen) = (Vec::new(), Awaited::default());
     for handle in [start, end] {
         let event = state.events.get(&handle).ok_or(Code::INVALID_HANDLE)?;
         match &event.recorded {
             _ if !event.timing => return Err(Code::INVALID_HANDLE),
             Recorded::Never => return Err(Code::INVALID_HANDLE),
             Recorded::Capture { .. } => return Err(Code::CAPTURED_EVENT),
-            Recorded::Stream { done, .. } => times.push(done.at().ok_or(Code::NOT_READY)?),
+            Recorded::Stream { done, clock } => {
+                times.push(done.at().ok_or(Code::NOT_READY)?);
+                seen.add(done.clone(), clock);
+            }
         }
     }
     drop(state);
-    driver().health.tell()?;
+    seen.seen()?;
     let (start, end) = (times[0], times[1]);
     let forward = end.saturating_duration_since(start).as_secs_f32();
     let backward = start.saturating_duration_since(end).as_secs_f32();

@@ -136,6 +136,13 @@ functions! {
     cuGraphInstantiateWithFlags(executable: *mut sys::CUgraphExec, graph: sys::CUgraph, flags: u64);
     cuGraphExecKernelNodeSetParams_v2(executable: sys::CUgraphExec, node: sys::CUgraphNode,
         parameters: *const sys::CUDA_KERNEL_NODE_PARAMS);
+    cuGraphAddEventWaitNode(node: *mut sys::CUgraphNode, graph: sys::CUgraph, after: *const sys::CUgraphNode,
+        count: usize, event: sys::CUevent);
+    cuGraphClone(clone: *mut sys::CUgraph, graph: sys::CUgraph);
+    cuGraphInstantiateWithParams(executable: *mut sys::CUgraphExec, graph: sys::CUgraph,
+        parameters: *mut sys::CUDA_GRAPH_INSTANTIATE_PARAMS);
+    cuGraphExecUpdate_v2(executable: sys::CUgraphExec, graph: sys::CUgraph,
+        result: *mut sys::CUgraphExecUpdateResultInfo);
     cuGraphExecDestroy(executable: sys::CUgraphExec);
     cuGraphUpload(executable: sys::CUgraphExec, stream: sys::CUstream);
     cuGraphLaunch(executable: sys::CUgraphExec, stream: sys::CUstream);
@@ -193,6 +200,16 @@ pub fn inject(function: &str, call: u64, code: CUresult, sticky: bool) {
     let inject = unsafe { library().get::<Inject>(b"softcuda_inject") }.expect("the software driver");
     // SAFETY: the name has a zero at its end.
     unsafe { inject(name.as_ptr(), call, code as u32, c_int::from(sticky)) };
+}
+
+/// Sets when errors are told.
+pub fn set_errors_at_once(at_once: bool) {
+    // SAFETY: it has this type.
+    let set =
+        unsafe { library().get::<unsafe extern "C" fn(c_int) -> c_int>(b"softcuda_set_errors_at_once") };
+    let set = set.expect("the software driver");
+    // SAFETY: it takes any number.
+    unsafe { set(c_int::from(at_once)) };
 }
 
 /// Sets the seed of delays.

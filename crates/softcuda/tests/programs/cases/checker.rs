@@ -1,6 +1,6 @@
-//! Every kind of disorder, as a program that has to be reported and as its twin in order that must not be.
+//! Accesses in no order, each as a program that has to be reported and as its twin in order that must not be.
 //!
-//! Not here: faults of kernels that stop the device (`faults.rs`).
+//! Not here: use outside of a life (`lifetimes.rs`), faults of kernels that stop the device (`faults.rs`).
 
 use std::ptr::{null, null_mut};
 
@@ -14,7 +14,7 @@ use crate::ptx::KERNELS;
 
 /// What orders two pieces of work of a program, if anything.
 #[derive(Clone, Copy, PartialEq)]
-enum By {
+pub enum By {
     Nothing,
     Event,
     Host,
@@ -43,34 +43,6 @@ pub const CASES: &[Case] = &[
     Case::new("checker/without_an_event_query", || event_query(false)).reported(RACE),
     Case::new("checker/an_old_record_does_not_order", || old_record(true)).reported(RACE),
     Case::new("checker/a_new_record_orders", || old_record(false)),
-    Case::new("checker/use_outside_of_the_allocation", || use_before(By::Nothing))
-        .reported("use outside of the allocation's order"),
-    Case::new("checker/use_outside_of_the_allocation_by_event", || use_before(By::Event)),
-    Case::new("checker/freed_in_use", || freed_in_use(By::Nothing)).reported("freed while in use"),
-    Case::new("checker/freed_in_use_by_event", || freed_in_use(By::Event)),
-    Case::new("checker/freed_in_use_by_host", || freed_in_use(By::Host)),
-    Case::new("checker/freed_in_use_by_a_kernel", || freed_in_kernel(By::Nothing))
-        .reported("freed while in use"),
-    Case::new("checker/freed_in_use_by_a_kernel_by_event", || freed_in_kernel(By::Event)),
-    Case::new("checker/pool_memory_freed_by_the_host", || freed_by_host(By::Nothing))
-        .reported("freed while in use"),
-    Case::new("checker/pool_memory_freed_by_the_host_by_host", || freed_by_host(By::Host)),
-    Case::new("checker/pinned_memory_freed_in_use", || pinned_freed(By::Nothing))
-        .reported("freed while in use"),
-    Case::new("checker/pinned_memory_freed_in_use_by_host", || pinned_freed(By::Host)),
-    Case::new("checker/used_after_free", used_after_free).reported("use after free"),
-    Case::new("checker/used_after_free_by_a_kernel", used_after_free_by_a_kernel)
-        .reported("use after free")
-        .leaking(3),
-    Case::new("checker/freed_twice", freed_twice).reported("freed twice"),
-    Case::new("checker/a_copy_out_of_range", a_copy_out_of_range).reported("out of range"),
-    Case::new("checker/a_kernel_out_of_range", a_kernel_out_of_range)
-        .reported("kernel: `fill`, line 30 of its PTX")
-        .leaking(4),
-    Case::new("checker/uninitialised", || uninitialised(false))
-        .with(&[("SOFTCUDA_CHECK_UNINITIALISED", "1")])
-        .reported("read of memory that nobody wrote"),
-    Case::new("checker/initialised", || uninitialised(true)).with(&[("SOFTCUDA_CHECK_UNINITIALISED", "1")]),
     Case::new("checker/graph_nodes", || graph_nodes(false)).reported(RACE),
     Case::new("checker/graph_nodes_in_order", || graph_nodes(true)),
     Case::new("checker/a_graph_and_a_stream", || graph_and_stream(By::Nothing)).reported(RACE),
@@ -82,7 +54,7 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Orders what comes in the second stream after what was submitted to the first.
-fn between(by: By, before: CUstream, after: CUstream) {
+pub fn between(by: By, before: CUstream, after: CUstream) {
     match by {
         By::Nothing => {}
         By::Event => order(before, after),
@@ -91,7 +63,7 @@ fn between(by: By, before: CUstream, after: CUstream) {
 }
 
 /// Two streams and memory that both may use, written before.
-fn with_memory(body: impl FnOnce(CUstream, CUstream, u64)) {
+pub fn with_memory(body: impl FnOnce(CUstream, CUstream, u64)) {
     start();
     let (one, two, address) = (stream(), stream(), memory(1024));
     cuMemsetD8_v2(address, 0, 1024).unwrap();
@@ -148,7 +120,7 @@ fn other_bytes() {
     });
 }
 
-fn with_kernels(body: impl FnOnce(CUstream, CUstream, u64, sys::CUmodule)) {
+pub fn with_kernels(body: impl FnOnce(CUstream, CUstream, u64, sys::CUmodule)) {
     with_memory(|one, two, address| {
         let module = module(KERNELS);
         body(one, two, address, module);
@@ -226,123 +198,6 @@ fn old_record(old: bool) {
         cuStreamWaitEvent(two, event, 0).unwrap();
         cuMemsetD8Async(address, 2, 1024, two).unwrap();
         cuEventDestroy_v2(event).unwrap();
-    });
-}
-
-fn with_streams(body: impl FnOnce(CUstream, CUstream)) {
-    start();
-    let (one, two) = (stream(), stream());
-    body(one, two);
-    finish(&[one, two]);
-    end();
-}
-
-fn use_before(by: By) {
-    with_streams(|one, two| {
-        let address = pooled(64, one);
-        between(by, one, two);
-        cuMemsetD8Async(address, 1, 64, two).unwrap();
-        order(two, one);
-        cuMemFreeAsync(address, one).unwrap();
-    });
-}
-
-fn freed_in_use(by: By) {
-    with_streams(|one, two| {
-        let address = pooled(64, one);
-        order(one, two);
-        cuMemsetD8Async(address, 1, 64, two).unwrap();
-        between(by, two, one);
-        cuMemFreeAsync(address, one).unwrap();
-    });
-}
-
-fn freed_in_kernel(by: By) {
-    with_streams(|one, two| {
-        let module = module(KERNELS);
-        let address = pooled(256, one);
-        order(one, two);
-        let gate = Gate::close(two);
-        launch(function(module, "fill"), 64, two, &[address, 64, 1]).unwrap();
-        between(by, two, one);
-        cuMemFreeAsync(address, one).unwrap();
-        gate.open();
-        cuModuleUnload(module).unwrap();
-    });
-}
-
-fn freed_by_host(by: By) {
-    with_streams(|one, _| {
-        let address = pooled(64, one);
-        let gate = Gate::close(one);
-        cuMemsetD8Async(address, 1, 64, one).unwrap();
-        if by == By::Host {
-            gate.open();
-        }
-        between(by, one, one);
-        cuMemFree_v2(address).unwrap();
-        gate.open();
-    });
-}
-
-fn pinned_freed(by: By) {
-    with_memory(|one, _, address| {
-        let pinned = host(64);
-        cuMemcpyDtoHAsync_v2(pinned, address, 64, one).unwrap();
-        between(by, one, one);
-        cuMemFreeHost(pinned).unwrap();
-    });
-}
-
-fn used_after_free() {
-    with_streams(|one, _| {
-        let address = pooled(64, one);
-        cuMemFreeAsync(address, one).unwrap();
-        let answer = cuMemsetD8Async(address, 1, 64, one);
-        refused(answer, CUresult::CUDA_ERROR_INVALID_VALUE);
-    });
-}
-
-fn used_after_free_by_a_kernel() {
-    start();
-    let (one, module) = (stream(), module(KERNELS));
-    let address = pooled(256, one);
-    cuMemFreeAsync(address, one).unwrap();
-    launch(function(module, "fill"), 64, one, &[address, 64, 1]).unwrap();
-    refused(cuStreamSynchronize(one), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
-}
-
-fn freed_twice() {
-    with_streams(|one, _| {
-        let address = pooled(64, one);
-        cuMemFreeAsync(address, one).unwrap();
-        refused(cuMemFreeAsync(address, one), CUresult::CUDA_ERROR_INVALID_VALUE);
-        cuStreamSynchronize(one).unwrap();
-        refused(cuMemFree_v2(address), CUresult::CUDA_ERROR_INVALID_VALUE);
-    });
-}
-
-fn a_copy_out_of_range() {
-    with_memory(|one, _, address| {
-        let answer = cuMemsetD8Async(address + 1000, 1, 25, one);
-        refused(answer, CUresult::CUDA_ERROR_INVALID_VALUE);
-    });
-}
-
-fn a_kernel_out_of_range() {
-    start();
-    let (one, module, address) = (stream(), module(KERNELS), memory(256));
-    launch(function(module, "fill"), 128, one, &[address, 128, 1]).unwrap();
-    refused(cuStreamSynchronize(one), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
-}
-
-fn uninitialised(written: bool) {
-    with_kernels(|one, _, to, module| {
-        let from = memory(256);
-        cuMemsetD8Async(from, 1, if written { 256 } else { 252 }, one).unwrap();
-        launch(function(module, "add"), 64, one, &[to, from, 64]).unwrap();
-        cuStreamSynchronize(one).unwrap();
-        cuMemFree_v2(from).unwrap();
     });
 }
 

@@ -3,12 +3,13 @@
 //! After an error that stays nothing can be given back, so these programs leave things behind. Not here: disorder.
 
 use std::ptr::null_mut;
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::{CUresult, CUstream};
 
 use crate::Case;
 use crate::ffi::*;
-use crate::gate::Gate;
+use crate::gate::{Gate, run};
 use crate::kit::*;
 use crate::ptx::KERNELS;
 
@@ -24,7 +25,10 @@ pub const CASES: &[Case] = &[
     Case::new("faults/errors_are_told_at_once", errors_are_told_at_once)
         .with(&[("SOFTCUDA_ERRORS", "at-once")])
         .reported("out of range")
-        .leaking(5),
+        .leaking(4),
+    Case::new("faults/errors_are_told_at_once_from_now_on", errors_are_told_at_once_from_now_on)
+        .reported("out of range")
+        .leaking(4),
     Case::new("faults/a_trap", a_trap).reported("trap").leaking(4),
     Case::new("faults/a_misaligned_store", a_misaligned_store).reported("misaligned").leaking(4),
     Case::new("faults/queued_work_ends_without_running", queued_work_ends_without_running)
@@ -108,14 +112,27 @@ fn errors_are_told_late() {
     refused(cuStreamDestroy_v2(stream), illegal);
 }
 
+/// Nobody waits for anything: calls that have nothing to do with the kernel tell.
 fn errors_are_told_at_once() {
     let (stream, to) = out_of_range();
-    let done = event();
-    // Either of the two comes after the kernel; when nothing else is asked, the next call of any kind tells.
-    let illegal = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS;
-    let answer = cuEventRecord(done, stream).and_then(|()| cuEventSynchronize(done));
-    refused(answer, illegal);
-    refused(cuMemsetD8Async(to, 0, 1, stream), illegal);
+    while cuMemsetD8Async(to, 0, 1, stream).is_ok() {
+        std::thread::yield_now();
+    }
+    refused(cuMemsetD8Async(to, 0, 1, stream), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+fn errors_are_told_at_once_from_now_on() {
+    let (stream, to) = out_of_range();
+    // The report comes when the kernel is at its end; nobody has asked yet.
+    while violations() == 0 {
+        std::thread::yield_now();
+    }
+    cuMemsetD8Async(to, 0, 1, stream).unwrap();
+    set_errors_at_once(true);
+    while cuMemsetD8Async(to, 0, 1, stream).is_ok() {
+        std::thread::yield_now();
+    }
+    refused(cuMemsetD8Async(to, 0, 1, stream), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 fn a_trap() {
@@ -140,9 +157,12 @@ fn queued_work_ends_without_running() {
     cuMemsetD8Async(to, 1, 256, held).unwrap();
     cuStreamSynchronize(held).unwrap();
     let gate = Gate::close(held);
-    cuMemsetD8Async(to + 128, 9, 1, held).unwrap();
+    let ran = Arc::new(Mutex::new(false));
+    let inside = ran.clone();
+    run(held, move || *inside.lock().unwrap() = true);
     launch(function(module, "fill"), 128, stream, &[to + 1024, 128, 1]).unwrap();
     refused(cuStreamSynchronize(stream), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
     gate.open();
     refused(cuStreamSynchronize(held), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert!(!*ran.lock().unwrap(), "it was queued before the error, and its turn came after it");
 }

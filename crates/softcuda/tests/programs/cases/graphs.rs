@@ -19,6 +19,10 @@ pub const CASES: &[Case] = &[
     Case::new("graphs/kernels_get_other_arguments", kernels_get_other_arguments),
     Case::new("graphs/children_host_functions_and_events", children_host_functions_and_events),
     Case::new("graphs/launches_of_one_come_one_after_the_other", launches_of_one_come_one_after_the_other),
+    Case::new("graphs/a_graph_takes_the_place_of_another", a_graph_takes_the_place_of_another),
+    Case::new("graphs/nodes_wait_for_events", nodes_wait_for_events),
+    Case::new("graphs/freed_memory_is_found_at_launch", freed_memory_is_found_at_launch)
+        .reported("use after free"),
     Case::new("graphs/wrong_uses_are_refused", wrong_uses_are_refused),
 ];
 
@@ -234,13 +238,96 @@ fn launches_of_one_come_one_after_the_other() {
     let gate = Gate::close(one);
     cuGraphLaunch(executable, one).unwrap();
     cuGraphLaunch(executable, two).unwrap();
-    refused(cuStreamQuery(two), CUresult::CUDA_ERROR_NOT_READY);
+    still_waits(two);
     gate.open();
     cuStreamSynchronize(two).unwrap();
     finish(&[one, two]);
     cuGraphExecDestroy(executable).unwrap();
     cuGraphDestroy(graph).unwrap();
     cuMemFree_v2(word).unwrap();
+    end();
+}
+
+fn a_graph_takes_the_place_of_another() {
+    start();
+    let (stream, word) = (stream(), memory(8));
+    let (first, second, other) = (graph(), graph(), graph());
+    fill(first, &[], word, 1, 1);
+    fill(second, &[], word, 2, 1);
+    let node = fill(other, &[], word, 3, 1);
+    fill(other, &[node], word, 4, 1);
+    let mut clone = null_mut();
+    cuGraphClone(&mut clone, first).unwrap();
+    cuGraphDestroy(first).unwrap();
+    let mut executable = null_mut();
+    let mut parameters = sys::CUDA_GRAPH_INSTANTIATE_PARAMS {
+        flags: 0,
+        hUploadStream: null_mut(),
+        hErrNode_out: null_mut(),
+        result_out: sys::CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_ERROR,
+    };
+    cuGraphInstantiateWithParams(&mut executable, clone, &mut parameters).unwrap();
+    let success = sys::CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_SUCCESS;
+    assert_eq!(parameters.result_out, success);
+    cuGraphLaunch(executable, stream).unwrap();
+    assert_eq!(words(word, 1, stream), [1]);
+    let mut result = sys::CUgraphExecUpdateResultInfo {
+        result: sys::CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR,
+        errorNode: null_mut(),
+        errorFromNode: null_mut(),
+    };
+    cuGraphExecUpdate_v2(executable, second, &mut result).unwrap();
+    assert_eq!(result.result, sys::CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_SUCCESS);
+    cuGraphLaunch(executable, stream).unwrap();
+    assert_eq!(words(word, 1, stream), [2]);
+    let answer = cuGraphExecUpdate_v2(executable, other, &mut result);
+    refused(answer, CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    finish(&[stream]);
+    for graph in [clone, second, other] {
+        cuGraphDestroy(graph).unwrap();
+    }
+    cuGraphExecDestroy(executable).unwrap();
+    cuMemFree_v2(word).unwrap();
+    end();
+}
+
+/// The wait is for what the event stands for at the launch, and it orders.
+fn nodes_wait_for_events() {
+    start();
+    let (one, two, word, event) = (stream(), stream(), memory(4), event());
+    let graph = graph();
+    let mut wait = null_mut();
+    cuGraphAddEventWaitNode(&mut wait, graph, null(), 0, event).unwrap();
+    fill(graph, &[wait], word, 2, 1);
+    let executable = instantiate(graph);
+    cuGraphLaunch(executable, two).unwrap();
+    cuStreamSynchronize(two).unwrap();
+    let gate = Gate::close(one);
+    cuMemsetD32Async(word, 1, 1, one).unwrap();
+    cuEventRecord(event, one).unwrap();
+    cuGraphLaunch(executable, two).unwrap();
+    still_waits(two);
+    gate.open();
+    assert_eq!(words(word, 1, two), [2]);
+    finish(&[one, two]);
+    cuGraphExecDestroy(executable).unwrap();
+    cuGraphDestroy(graph).unwrap();
+    cuEventDestroy_v2(event).unwrap();
+    cuMemFree_v2(word).unwrap();
+    end();
+}
+
+fn freed_memory_is_found_at_launch() {
+    start();
+    let (stream, word) = (stream(), memory(4));
+    let graph = graph();
+    fill(graph, &[], word, 2, 1);
+    let executable = instantiate(graph);
+    cuMemFree_v2(word).unwrap();
+    refused(cuGraphLaunch(executable, stream), CUresult::CUDA_ERROR_INVALID_VALUE);
+    finish(&[stream]);
+    cuGraphExecDestroy(executable).unwrap();
+    cuGraphDestroy(graph).unwrap();
     end();
 }
 

@@ -11,6 +11,7 @@ mod faults;
 mod graphs;
 mod kernels;
 mod leaks;
+mod lifetimes;
 mod memory;
 mod pools;
 mod streams;
@@ -31,6 +32,7 @@ pub fn all() -> Vec<Case> {
         capture::CASES,
         faults::CASES,
         checker::CASES,
+        lifetimes::CASES,
         leaks::CASES,
     ];
     let mut cases = Vec::new();

@@ -170,6 +170,20 @@ pub fn instantiate(graph: CUgraph) -> CUgraphExec {
     executable
 }
 
+/// That a stream waits for something that the program has not done yet.
+///
+/// Other streams get work to do first, so that a stream that wrongly does not wait has been at its end for long.
+#[track_caller]
+pub fn still_waits(waiting: CUstream) {
+    let other = stream();
+    for _ in 0..50 {
+        crate::gate::run(other, std::thread::yield_now);
+        cuStreamSynchronize(other).unwrap();
+    }
+    cuStreamDestroy_v2(other).unwrap();
+    refused(cuStreamQuery(waiting), CUresult::CUDA_ERROR_NOT_READY);
+}
+
 /// That something failed with a code.
 #[track_caller]
 pub fn refused(answer: Answer, code: CUresult) {
