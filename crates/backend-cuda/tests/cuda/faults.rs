@@ -2,10 +2,12 @@
 //!
 //! Not here: graphs that fail half-way (`graphs.rs`).
 
-use tenure_backend_cuda::{CudaBackend, CudaOptions};
-use tenure_core::{BackendErrorKind, Error, Outcome, op};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::ffi::{inject, live};
+use tenure_backend_cuda::{CudaBackend, CudaOptions};
+use tenure_core::{BackendErrorKind, Error, Outcome, QueueId, op};
+
+use crate::ffi::{Gate, calls, inject, is_idle, live};
 use crate::support::{alone, alone_with, backend, in_child, increment, manager, wild};
 
 /// Without a driver opening is an error that says what to do, and no panic.
@@ -139,6 +141,40 @@ fn a_submission_that_fails_half_way_leaves_nothing_in_flight() {
             sequence.evaluate().unwrap().wait().unwrap();
             assert_eq!(tensor.read().unwrap(), [3; 64], "{function}");
         }
+        scope.finish_blocking().unwrap();
+        drop((scope, kernel, tensor));
+        assert!(manager.close().unwrap().is_clean());
+        drop(manager);
+    });
+}
+
+/// What such a submission has put into the stream has ended when it returns: nothing that it names is in use any more.
+#[test]
+fn a_submission_that_fails_half_way_waits_for_what_it_has_begun() {
+    alone("faults::a_submission_that_fails_half_way_waits_for_what_it_has_begun", || {
+        let manager = manager();
+        let scope = manager.scope("s").unwrap();
+        let kernel = manager.kernel(&increment()).unwrap();
+        let tensor = scope.tensor_from("t", &[1_u32; 64]).unwrap();
+        let backend = manager.backend::<CudaBackend>().unwrap();
+        let gate = Gate::close(backend.stream(QueueId(0)));
+        let waits = calls("cuStreamSynchronize");
+        let returned = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                // The work goes on once somebody waits for it, or nobody does.
+                while calls("cuStreamSynchronize") == waits && !returned.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                drop(gate);
+            });
+            inject("cuLaunchKernel", 2, 1);
+            let dispatch = || op::dispatch(&kernel).bind(&tensor);
+            scope.evaluate([dispatch(), dispatch()]).map(|_| ()).unwrap_err();
+            let idle = is_idle(backend.stream(QueueId(0)));
+            returned.store(true, Ordering::Release);
+            assert!(idle, "what was begun has ended");
+        });
         scope.finish_blocking().unwrap();
         drop((scope, kernel, tensor));
         assert!(manager.close().unwrap().is_clean());

@@ -97,6 +97,17 @@ extern "C" fn wait(gate: *mut c_void) {
     drop(opened.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
 }
 
+/// Whether a stream has done all that it has.
+pub fn is_idle(stream: sys::CUstream) -> bool {
+    let query = function::<unsafe extern "C" fn(sys::CUstream) -> c_uint>("cuStreamQuery");
+    // SAFETY: the stream is alive.
+    match unsafe { query(stream) } {
+        0 => true,
+        600 => false,
+        code => panic!("the stream says {code}"),
+    }
+}
+
 /// A context of an engine's.
 pub struct EngineContext(pub usize);
 

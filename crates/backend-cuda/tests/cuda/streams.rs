@@ -5,7 +5,7 @@
 use tenure_backend_cuda::CudaBackend;
 use tenure_core::{ExecutionStatus, ManagedScope, Manager, QueueId, ScopeOptions, op};
 
-use crate::ffi::{Gate, delay, live, violations};
+use crate::ffi::{Gate, calls, delay, live, violations};
 use crate::support::{alone, increment, manager};
 
 const FIRST: QueueId = QueueId(0);
@@ -77,7 +77,7 @@ fn a_queue_waits_for_another_on_the_device() {
 fn events_are_used_again() {
     alone("streams::events_are_used_again", || {
         let manager = manager();
-        let before = live("events");
+        let (before, made_before) = (live("events"), calls("cuEventCreate"));
         let scope = manager.scope("s").unwrap();
         let tensor = scope.tensor_from("t", &[0_u32; 16]).unwrap();
         for round in 0..2_000_u32 {
@@ -87,6 +87,8 @@ fn events_are_used_again() {
         let made = live("events") - before;
         // One a submission in flight, one that the watcher has not taken back yet, two of the ring for transfers.
         assert!(made <= 4, "{made} events for one submission at a time");
+        let created = calls("cuEventCreate") - made_before;
+        assert!(created <= 4, "{created} events were made");
         scope.finish_blocking().unwrap();
         drop((scope, tensor));
         assert!(manager.close().unwrap().is_clean());
