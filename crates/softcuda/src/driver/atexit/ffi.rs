@@ -1,0 +1,16 @@
+//! The C library's list of functions to call when the process ends.
+//!
+//! Not here: what is called.
+
+use std::ffi::c_int;
+
+// SAFETY: this is how the C library declares it.
+unsafe extern "C" {
+    fn atexit(function: extern "C" fn()) -> c_int;
+}
+
+/// Puts a function on the list. If the list is full, nothing will be called.
+pub fn at_exit(function: extern "C" fn()) {
+    // SAFETY: the function takes nothing, unwinds never, and this library stays loaded until the process ends.
+    let _ = unsafe { atexit(function) };
+}
