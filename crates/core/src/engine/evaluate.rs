@@ -147,7 +147,7 @@ impl Engine {
         *slot = Some(encoded);
         drop(slot);
         drop(submitting);
-        self.work_submitted(queue.id);
+        self.work_submitted(queue.id, execution.hooks.is_some());
         Ok(execution)
     }
 

@@ -92,6 +92,9 @@ impl ExecutionCell {
         let replaced = if result.is_none() { state.wakers.register(waiter) } else { None };
         drop(state);
         drop(replaced);
+        if result.is_none() {
+            self.engine().rely_on_timeline();
+        }
         result
     }
 
@@ -102,6 +105,9 @@ impl ExecutionCell {
         let replaced = if retired { None } else { state.wakers.register(waiter) };
         drop(state);
         drop(replaced);
+        if !retired {
+            self.engine().rely_on_timeline();
+        }
         retired
     }
 

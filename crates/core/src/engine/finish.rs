@@ -196,16 +196,21 @@ impl ScopeCell {
             return Poll::Ready(result);
         }
         let replaced = inner.wakers.register(waiter);
+        let running = inner.running > 0;
         drop(inner);
         drop(replaced);
+        if running {
+            self.engine.rely_on_timeline();
+        }
         Poll::Pending
     }
 
     /// Takes the runner's role, if it is free, and goes on.
     fn turn(self: &Arc<Self>, mode: Mode, waiter: &Waiter) -> Turn {
-        let replaced;
+        let (replaced, running);
         let role = {
             let mut inner = self.inner.lock();
+            running = inner.running > 0;
             let done = match mode {
                 Mode::Finish => inner.result.is_some(),
                 Mode::Executions => inner.batches.is_empty() && inner.parked.is_none() && !inner.is_over(),
@@ -224,6 +229,9 @@ impl ScopeCell {
             }
         };
         drop(replaced);
+        if running {
+            self.engine.rely_on_timeline();
+        }
         match role {
             Some((ticket, parked)) => self.run(mode, ticket, parked),
             None => Turn::Pending,

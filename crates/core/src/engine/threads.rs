@@ -17,7 +17,7 @@ use crate::engine::scopes::ScopeCell;
 use crate::engine::wakers::{Waiter, WaiterId};
 use crate::engine::{Engine, frames};
 use crate::report::DetachedHook;
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, thread, thread_local};
 
 /// Puts a scope's job back when it can go on.
@@ -57,6 +57,8 @@ thread_local! {
 pub(crate) struct Threads {
     cleanup: Mutex<Option<thread::JoinHandle<()>>>,
     timeline: Mutex<Option<thread::JoinHandle<()>>>,
+    /// The timeline thread was made.
+    has_timeline: AtomicBool,
     signal: Mutex<Signal>,
     changed: Condvar,
     /// The next moment at which each scope wants to be looked at.
@@ -71,8 +73,33 @@ struct Signal {
     /// Something changed since it last looked.
     dirty: bool,
     stopped: bool,
-    /// It is blocked on the device.
-    on_device: bool,
+    rest: Rest,
+}
+
+/// What the timeline thread does while it does not look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Rest {
+    /// It is at work, and looks again before it rests.
+    #[default]
+    None,
+    /// It is blocked on the device, for the next points of these queues, a bit each: it looks when one of them completes.
+    OnDevice(u64),
+    /// It has nothing to wait for. It looks again in a moment, or when told.
+    Short,
+    /// It has had nothing to wait for, for a while. It looks when told.
+    Long,
+}
+
+/// How long a short rest lasts. A thread that evaluates and waits for each result by itself would otherwise wake the
+/// timeline thread for every one of them, and the two would fight for the same locks.
+const SHORT_REST: Duration = Duration::from_millis(2);
+
+/// Short rests before a long one. Under shuttle time does not pass, so there are none.
+const SHORT_RESTS: u32 = if cfg!(feature = "shuttle") { 0 } else { 10 };
+
+fn bit_of(queue: QueueId) -> u64 {
+    // Queues beyond the last bit share none: their submissions always tell.
+    1_u64.checked_shl(queue.0).unwrap_or(0)
 }
 
 impl Engine {
@@ -333,12 +360,37 @@ impl Engine {
 
     // Timeline thread.
 
-    /// New work is on a queue: the timeline thread must know.
-    pub(crate) fn work_submitted(self: &Arc<Self>, _queue: QueueId) {
+    /// New work is on a queue. The timeline thread is told at once where it would not look by itself soon enough:
+    /// `has_hooks` if hooks have to run after that work, whether or not anybody waits for it.
+    pub(crate) fn work_submitted(self: &Arc<Self>, queue: QueueId, has_hooks: bool) {
         if !self.options.threads {
             return;
         }
+        {
+            let mut signal = self.threads.signal.lock();
+            match signal.rest {
+                // A queue completes in order: it looks before the new work can have completed.
+                Rest::OnDevice(queues) if queues & bit_of(queue) != 0 => return,
+                Rest::Short if !has_hooks => {
+                    signal.dirty = true;
+                    return;
+                }
+                _ => {}
+            }
+        }
         self.wake_timeline();
+    }
+
+    /// Somebody relies on the timeline thread: a waker waits for what it notices.
+    pub(crate) fn rely_on_timeline(&self) {
+        if !self.options.threads {
+            return;
+        }
+        let signal = self.threads.signal.lock();
+        if signal.rest == Rest::Short && signal.dirty {
+            drop(signal);
+            self.threads.changed.notify_all();
+        }
     }
 
     /// Has the timeline thread look again, if there is one.
@@ -346,7 +398,7 @@ impl Engine {
         let interrupt = {
             let mut signal = self.threads.signal.lock();
             signal.dirty = true;
-            signal.on_device
+            matches!(signal.rest, Rest::OnDevice(_))
         };
         self.threads.changed.notify_all();
         if interrupt {
@@ -356,6 +408,9 @@ impl Engine {
 
     fn wake_timeline(self: &Arc<Self>) {
         self.signal_timeline();
+        if self.threads.has_timeline.load(Ordering::Acquire) {
+            return;
+        }
         let mut handle = self.threads.timeline.lock();
         if handle.is_none() && !self.threads.signal.lock().stopped {
             let engine = self.clone();
@@ -364,6 +419,7 @@ impl Engine {
                 TIMELINE.with(|timeline| timeline.set(true));
                 engine.run_timeline();
             }));
+            self.threads.has_timeline.store(true, Ordering::Release);
         }
     }
 
@@ -372,7 +428,7 @@ impl Engine {
     pub(crate) fn pass_interrupt_on(&self) {
         let meant_for_timeline = {
             let signal = self.threads.signal.lock();
-            signal.on_device && (signal.dirty || signal.stopped)
+            matches!(signal.rest, Rest::OnDevice(_)) && (signal.dirty || signal.stopped)
         };
         if meant_for_timeline && !on_timeline_thread() {
             self.driver.interrupt();
@@ -390,13 +446,17 @@ impl Engine {
     }
 
     fn run_timeline(self: &Arc<Self>) {
+        let mut short_rests = 0;
         loop {
             {
                 let mut signal = self.threads.signal.lock();
                 if signal.stopped {
                     return;
                 }
-                signal.dirty = false;
+                if std::mem::take(&mut signal.dirty) {
+                    short_rests = 0;
+                }
+                signal.rest = Rest::None;
             }
             self.retire_and_queue_hooks();
             let next = self.check_supervised();
@@ -410,7 +470,11 @@ impl Engine {
                 continue;
             }
             if targets.is_empty() {
-                match next {
+                let rested = short_rests < SHORT_RESTS;
+                let soon = rested.then(|| Instant::now() + SHORT_REST);
+                signal.rest = if rested { Rest::Short } else { Rest::Long };
+                short_rests += 1;
+                match soon.into_iter().chain(next).min() {
                     Some(at) => {
                         self.threads.changed.wait_until(&mut signal, at);
                     }
@@ -418,11 +482,10 @@ impl Engine {
                 }
                 continue;
             }
-            signal.on_device = true;
+            signal.rest = Rest::OnDevice(targets.iter().fold(0, |bits, target| bits | bit_of(target.queue)));
             drop(signal);
             let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
             self.wait_device(&targets, timeout);
-            self.threads.signal.lock().on_device = false;
         }
     }
 

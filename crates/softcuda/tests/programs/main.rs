@@ -1,103 +1,31 @@
 //! Programs that use the driver as any program does: through cudarc, from the shared library, each in a process of its
 //! own.
 //!
-//! Here: starting them, and what is asked of all of them at their end. The programs are in `cases/`. An error that stays
+//! Here: what there is of it on a system. In `runner.rs`: starting them. The programs are in `cases/`. An error that stays
 //! ends with its process, and settings are read once, so no two programs share one.
 
+#[cfg(target_os = "linux")]
 mod cases;
+#[cfg(target_os = "linux")]
 mod ffi;
+#[cfg(target_os = "linux")]
 mod gate;
+#[cfg(target_os = "linux")]
 mod kit;
+#[cfg(target_os = "linux")]
 mod ptx;
+#[cfg(target_os = "linux")]
+mod runner;
 
-use std::process::{Command, ExitCode};
+#[cfg(target_os = "linux")]
+use self::runner::Case;
 
-use libtest_mimic::{Arguments, Failed, Trial};
-
-/// A program.
-pub struct Case {
-    /// `topic/what_is_shown`.
-    pub name: &'static str,
-    /// Variables that it is started with.
-    pub environment: &'static [(&'static str, &'static str)],
-    /// What it does.
-    pub body: fn(),
-    /// Words that the report of its one violation has; `None` for no violation.
-    pub violation: Option<&'static str>,
-    /// What it leaves behind.
-    pub leaks: u64,
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    runner::main()
 }
 
-impl Case {
-    /// A program that does nothing wrong.
-    pub const fn new(name: &'static str, body: fn()) -> Case {
-        Case { name, environment: &[], body, violation: None, leaks: 0 }
-    }
-
-    /// With variables.
-    pub const fn with(self, environment: &'static [(&'static str, &'static str)]) -> Case {
-        Case { environment, ..self }
-    }
-
-    /// That has to be reported, in these words.
-    pub const fn reported(self, words: &'static str) -> Case {
-        Case { violation: Some(words), ..self }
-    }
-
-    /// That leaves so many objects behind.
-    pub const fn leaking(self, leaks: u64) -> Case {
-        Case { leaks, ..self }
-    }
-}
-
-/// Tells a process which program it is.
-const VARIABLE: &str = "SOFTCUDA_TEST_PROGRAM";
-
-fn main() -> ExitCode {
-    let cases = cases::all();
-    if let Ok(name) = std::env::var(VARIABLE) {
-        let case = cases.iter().find(|case| case.name == name).expect("a program of that name");
-        run(case);
-        return ExitCode::SUCCESS;
-    }
-    let trials = cases.into_iter().map(|case| Trial::test(case.name, move || start(&case)));
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
-}
-
-/// In a process of its own: does what the program does, and looks at what the driver found.
-fn run(case: &Case) {
-    ffi::load();
-    (case.body)();
-    let report = ffi::take_report();
-    match case.violation {
-        None => assert_eq!(ffi::violations(), 0, "it does nothing wrong:\n{report}"),
-        Some(words) => {
-            assert!(ffi::violations() > 0, "it does wrong and nothing was reported");
-            assert!(report.contains(words), "the report has no `{words}`:\n{report}");
-        }
-    }
-    assert_eq!(ffi::leaks(), case.leaks, "leaks");
-}
-
-fn start(case: &Case) -> Result<(), Failed> {
-    let mut program = Command::new(std::env::current_exe()?);
-    program.env(VARIABLE, case.name);
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SOFTCUDA_")) {
-        if name != VARIABLE {
-            program.env_remove(name);
-        }
-    }
-    program.envs(case.environment.iter().copied());
-    let output = program.output()?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(format!("{}\n{words}", output.status).into());
-    }
-    // After an error that stays nothing can be given back, so the last word is only that of the others.
-    let is_told = words.contains("leaks at the end of the process");
-    let is_expected = case.leaks > 0 && case.name.starts_with("leaks/");
-    if is_told != is_expected {
-        return Err(format!("leaks are told at the end: {is_told}\n{words}").into());
-    }
-    Ok(())
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("no program ran: programs find the library by a name that only Linux's loader knows");
 }

@@ -26,6 +26,8 @@ pub const CASES: &[Case] = &[
     Case::new("streams/wrong_handles_are_refused", wrong_handles_are_refused),
     Case::new("streams/words_are_written_and_waited_for", words_are_written_and_waited_for),
     Case::new("streams/many_come_and_go", many_come_and_go),
+    Case::new("streams/threads_do_not_disturb_each_other", threads_do_not_disturb_each_other)
+        .with(&[("SOFTCUDA_SEED", "5")]),
     Case::new("streams/seeds_change_no_result", seeds_change_no_result).with(&[("SOFTCUDA_SEED", "11")]),
 ];
 
@@ -175,6 +177,37 @@ fn many_come_and_go() {
     }
     assert_eq!(words(memory, 1024, null_mut()), vec![299; 1024]);
     cuMemFree_v2(memory).unwrap();
+    end();
+}
+
+fn threads_do_not_disturb_each_other() {
+    let context = start() as usize;
+    let thread = |number: u32| {
+        move || {
+            cuCtxSetCurrent(context as _).unwrap();
+            for round in 0..60 {
+                let (one, two) = (stream(), stream());
+                let address = pooled(4096, one);
+                let value = number * 1000 + round;
+                cuMemsetD32Async(address, value, 1024, one).unwrap();
+                order(one, two);
+                assert_eq!(words(address, 1024, two), vec![value; 1024]);
+                cuMemsetD32Async(address, 0, 1024, two).unwrap();
+                order(two, one);
+                cuMemFreeAsync(address, one).unwrap();
+                if round % 2 == 0 {
+                    cuStreamSynchronize(one).unwrap();
+                }
+                cuStreamDestroy_v2(two).unwrap();
+                cuStreamDestroy_v2(one).unwrap();
+            }
+        }
+    };
+    let threads: Vec<_> = (0..6).map(|number| std::thread::spawn(thread(number))).collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    cuCtxSynchronize().unwrap();
     end();
 }
 
