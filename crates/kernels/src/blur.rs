@@ -3,7 +3,7 @@
 //! Not here: what is made of the difference (`unsharp.rs`).
 
 use bytemuck::{Pod, Zeroable};
-use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
+use tenure_core::{Access, Error, Kernel, KernelSource, Manager, Op, View, op};
 
 use crate::bands::{add_scaled, in_bands};
 use crate::check::refuse;
@@ -82,7 +82,7 @@ impl Blur {
     /// # Errors
     /// As [`Manager::kernel`].
     pub fn compile(manager: &Manager) -> Result<Blur, Error> {
-        Ok(Blur { kernel: manager.kernel(&Blur::source())? })
+        Ok(Blur { kernel: manager.kernel(&Blur::source().cuda(&generated::BLUR))? })
     }
 
     /// Blurs `source` to `target`, both pictures of `size`, along `axis`. `weights` has an odd number of elements, the
@@ -114,7 +114,7 @@ impl Blur {
         target: impl Into<View<f32>>,
         size: ImageSize,
         axis: Axis,
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Op, Error> {
         let (source, weights, target) = (source.into(), weights.into(), target.into());
         size.check(NAME, "source", &source)?;
         size.check(NAME, "target", &target)?;
@@ -141,7 +141,7 @@ impl Blur {
             padding_of_lengths: 0,
         };
         let dispatch = op::dispatch(&self.kernel).bind(source).bind(weights).bind(target);
-        Ok(dispatch.groups(groups).parameters(info))
+        Ok(dispatch.groups(groups).parameters(info).into())
     }
 }
 

@@ -3,7 +3,7 @@
 //! Not here: copying without a kernel, which every backend can (`tenure_core::op::copy`).
 
 use bytemuck::{Pod, Zeroable};
-use tenure_core::{Access, Dispatch, Element, Error, Kernel, KernelSource, Manager, View, op};
+use tenure_core::{Access, Element, Error, Kernel, KernelSource, Manager, Op, View, op};
 
 use crate::check::same;
 use crate::ffi::WithTexts;
@@ -45,7 +45,7 @@ impl CopyElements {
     /// # Errors
     /// As [`Manager::kernel`].
     pub fn compile(manager: &Manager) -> Result<CopyElements, Error> {
-        Ok(CopyElements { kernel: manager.kernel(&CopyElements::source())? })
+        Ok(CopyElements { kernel: manager.kernel(&CopyElements::source().cuda(&generated::COPY))? })
     }
 
     /// Copies `source` to `target`, which has as many elements and does not overlap it.
@@ -56,12 +56,12 @@ impl CopyElements {
         &self,
         source: impl Into<View<T>>,
         target: impl Into<View<T>>,
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Op, Error> {
         const { assert!(size_of::<T>() == 4, "the kernel moves elements of 4 bytes") };
         let (source, target) = (source.into(), target.into());
         same(NAME, ("target", &target), ("source", &source))?;
         let groups = cover(NAME, "target", &target, WORKGROUP.into())?;
         let info = Info { source: length(NAME, &source)?, target: length(NAME, &target)? };
-        Ok(op::dispatch(&self.kernel).bind(source).bind(target).groups(groups).parameters(info))
+        Ok(op::dispatch(&self.kernel).bind(source).bind(target).groups(groups).parameters(info).into())
     }
 }

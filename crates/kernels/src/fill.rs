@@ -3,7 +3,7 @@
 //! Not here: filling without a kernel, which every backend can (`tenure_core::op::fill`).
 
 use bytemuck::{Pod, Zeroable};
-use tenure_core::{Access, Dispatch, Element, Error, Kernel, KernelSource, Manager, View, op};
+use tenure_core::{Access, Element, Error, Kernel, KernelSource, Manager, Op, View, op};
 
 use crate::ffi::WithTexts;
 use crate::generated;
@@ -45,7 +45,7 @@ impl Fill {
     /// # Errors
     /// As [`Manager::kernel`].
     pub fn compile(manager: &Manager) -> Result<Fill, Error> {
-        Ok(Fill { kernel: manager.kernel(&Fill::source())? })
+        Ok(Fill { kernel: manager.kernel(&Fill::source().cuda(&generated::FILL))? })
     }
 
     /// Sets every element of `target`, of any length, to `value`.
@@ -65,7 +65,7 @@ impl Fill {
     ///
     /// # Errors
     /// [`Error::Binding`], naming the tensor, above [`MAX_ELEMENTS`](crate::MAX_ELEMENTS).
-    pub fn dispatch<T: Element>(&self, target: impl Into<View<T>>, value: T) -> Result<Dispatch, Error> {
+    pub fn dispatch<T: Element>(&self, target: impl Into<View<T>>, value: T) -> Result<Op, Error> {
         const { assert!(size_of::<T>() == 4, "the kernel moves elements of 4 bytes") };
         let target = target.into();
         let groups = cover(NAME, "target", &target, WORKGROUP.into())?;
@@ -74,6 +74,6 @@ impl Fill {
             target: length(NAME, &target)?,
             ..Info::zeroed()
         };
-        Ok(op::dispatch(&self.kernel).bind(target).groups(groups).parameters(info))
+        Ok(op::dispatch(&self.kernel).bind(target).groups(groups).parameters(info).into())
     }
 }

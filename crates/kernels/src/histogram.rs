@@ -3,7 +3,7 @@
 //! Not here: binning of floating-point values.
 
 use bytemuck::{Pod, Zeroable};
-use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
+use tenure_core::{Access, Error, Kernel, KernelSource, Manager, Op, View, op};
 
 use crate::ffi::WithTexts;
 use crate::generated;
@@ -48,7 +48,7 @@ impl Histogram {
     /// # Errors
     /// As [`Manager::kernel`].
     pub fn compile(manager: &Manager) -> Result<Histogram, Error> {
-        Ok(Histogram { kernel: manager.kernel(&Histogram::source())? })
+        Ok(Histogram { kernel: manager.kernel(&Histogram::source().cuda(&generated::HISTOGRAM))? })
     }
 
     /// Counts the elements of `values`, on top of what `counts` has: fill it with 0 first
@@ -70,15 +70,11 @@ impl Histogram {
     ///
     /// # Errors
     /// [`Error::Binding`], naming the tensor, if one passes [`MAX_ELEMENTS`](crate::MAX_ELEMENTS).
-    pub fn dispatch(
-        &self,
-        values: impl Into<View<u32>>,
-        counts: impl Into<View<u32>>,
-    ) -> Result<Dispatch, Error> {
+    pub fn dispatch(&self, values: impl Into<View<u32>>, counts: impl Into<View<u32>>) -> Result<Op, Error> {
         let (values, counts) = (values.into(), counts.into());
         cover(NAME, "counts", &counts, WORKGROUP.into())?;
         let groups = cover(NAME, "values", &values, WORKGROUP.into())?;
         let info = Info { values: length(NAME, &values)?, counts: length(NAME, &counts)? };
-        Ok(op::dispatch(&self.kernel).bind(values).bind(counts).groups(groups).parameters(info))
+        Ok(op::dispatch(&self.kernel).bind(values).bind(counts).groups(groups).parameters(info).into())
     }
 }

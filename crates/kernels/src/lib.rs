@@ -2,7 +2,8 @@
 //!
 //! The kernels here are authored in CubeCL's `#[cube]`. Their generated WGSL, CUDA C++ and PTX are part of this crate, so
 //! using them compiles no CubeCL, and each has a host form with the same results. [`Saxpy::source`] and its like give the
-//! [`KernelSource`]; [`Saxpy::compile`] and [`Saxpy::dispatch`] make a dispatch from tensors, with sizes checked.
+//! [`KernelSource`] with the forms that are checked where they run; [`Saxpy::compile`] has those for CUDA too, and
+//! [`Saxpy::dispatch`] makes an operation from tensors, with sizes checked.
 //!
 //! | kernel | what it does | elements |
 //! | --- | --- | --- |
@@ -71,7 +72,7 @@ pub use unsharp::{Sharpness, Unsharp};
 
 use tenure_core::KernelSource;
 
-/// Every kernel of this crate, for programs that compile or check them all.
+/// The source of every kernel of this crate: what its `source` gives, without the forms for CUDA.
 pub fn sources() -> [KernelSource; 12] {
     [
         Fill::source(),

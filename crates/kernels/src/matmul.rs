@@ -3,7 +3,7 @@
 //! Not here: transposed or strided operands.
 
 use bytemuck::{Pod, Zeroable};
-use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
+use tenure_core::{Access, Error, Kernel, KernelSource, Manager, Op, View, op};
 
 use crate::check::{exactly, refuse};
 use crate::ffi::WithTexts;
@@ -68,7 +68,7 @@ impl Matmul {
     /// # Errors
     /// As [`Manager::kernel`].
     pub fn compile(manager: &Manager) -> Result<Matmul, Error> {
-        Ok(Matmul { kernel: manager.kernel(&Matmul::source())? })
+        Ok(Matmul { kernel: manager.kernel(&Matmul::source().cuda(&generated::MATMUL))? })
     }
 
     /// Writes the product of `a` (m x k) and `b` (k x n) to `c` (m x n). With `k` of 0 all of `c` becomes 0.
@@ -98,7 +98,7 @@ impl Matmul {
         b: impl Into<View<f32>>,
         c: impl Into<View<f32>>,
         size: MatmulSize,
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Op, Error> {
         let (a, b, c) = (a.into(), b.into(), c.into());
         let MatmulSize { m, k, n } = size;
         for (role, view, rows, columns) in [("a", &a, m, k), ("b", &b, k, n), ("c", &c, m, n)] {
@@ -121,7 +121,7 @@ impl Matmul {
         let [a_len, b_len, c_len] = [length(NAME, &a)?, length(NAME, &b)?, length(NAME, &c)?];
         let info = Info { m, k, n, a: a_len, b: b_len, c: c_len, ..Info::zeroed() };
         let dispatch = op::dispatch(&self.kernel).bind(a).bind(b).bind(c);
-        Ok(dispatch.groups([columns, rows, 1]).parameters(info))
+        Ok(dispatch.groups([columns, rows, 1]).parameters(info).into())
     }
 }
 

@@ -3,7 +3,7 @@
 //! Not here: filtering before a picture is made smaller (`blur.rs`).
 
 use bytemuck::{Pod, Zeroable};
-use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
+use tenure_core::{Access, Error, Kernel, KernelSource, Manager, Op, View, op};
 
 use crate::bands::{add_scaled, in_bands};
 use crate::check::refuse;
@@ -59,7 +59,7 @@ impl Resize {
     /// # Errors
     /// As [`Manager::kernel`].
     pub fn compile(manager: &Manager) -> Result<Resize, Error> {
-        Ok(Resize { kernel: manager.kernel(&Resize::source())? })
+        Ok(Resize { kernel: manager.kernel(&Resize::source().cuda(&generated::RESIZE))? })
     }
 
     /// Scales `source`, a picture of `from`, to `target`, a picture of `to`. Both have the same number of channels.
@@ -75,7 +75,7 @@ impl Resize {
         from: ImageSize,
         target: impl Into<View<f32>>,
         to: ImageSize,
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Op, Error> {
         let (source, target) = (source.into(), target.into());
         from.check(NAME, "source", &source)?;
         to.check(NAME, "target", &target)?;
@@ -108,7 +108,7 @@ impl Resize {
             source: length(NAME, &source)?,
             target: length(NAME, &target)?,
         };
-        Ok(op::dispatch(&self.kernel).bind(source).bind(target).groups(groups).parameters(info))
+        Ok(op::dispatch(&self.kernel).bind(source).bind(target).groups(groups).parameters(info).into())
     }
 }
 

@@ -3,7 +3,7 @@
 //! Not here: other linear algebra (`matmul.rs`).
 
 use bytemuck::{Pod, Zeroable};
-use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
+use tenure_core::{Access, Error, Kernel, KernelSource, Manager, Op, View, op};
 
 use crate::check::same;
 use crate::ffi::WithTexts;
@@ -51,7 +51,7 @@ impl Saxpy {
     /// # Errors
     /// As [`Manager::kernel`].
     pub fn compile(manager: &Manager) -> Result<Saxpy, Error> {
-        Ok(Saxpy { kernel: manager.kernel(&Saxpy::source())? })
+        Ok(Saxpy { kernel: manager.kernel(&Saxpy::source().cuda(&generated::SAXPY))? })
     }
 
     /// Adds `a * x` to `y`. Both have the same number of elements.
@@ -72,16 +72,11 @@ impl Saxpy {
     ///
     /// # Errors
     /// [`Error::Binding`], naming the tensors, if the lengths differ or pass [`MAX_ELEMENTS`](crate::MAX_ELEMENTS).
-    pub fn dispatch(
-        &self,
-        a: f32,
-        x: impl Into<View<f32>>,
-        y: impl Into<View<f32>>,
-    ) -> Result<Dispatch, Error> {
+    pub fn dispatch(&self, a: f32, x: impl Into<View<f32>>, y: impl Into<View<f32>>) -> Result<Op, Error> {
         let (x, y) = (x.into(), y.into());
         same(NAME, ("y", &y), ("x", &x))?;
         let groups = cover(NAME, "y", &y, WORKGROUP.into())?;
         let info = Info { a, padding: 0, x: length(NAME, &x)?, y: length(NAME, &y)? };
-        Ok(op::dispatch(&self.kernel).bind(x).bind(y).groups(groups).parameters(info))
+        Ok(op::dispatch(&self.kernel).bind(x).bind(y).groups(groups).parameters(info).into())
     }
 }

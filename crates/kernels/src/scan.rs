@@ -3,7 +3,7 @@
 //! Not here: the sum alone (`sum.rs`).
 
 use bytemuck::{Pod, Zeroable};
-use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
+use tenure_core::{Access, Error, Kernel, KernelSource, Manager, Op, View, op};
 
 use crate::check::{at_least, same};
 use crate::ffi::WithTexts;
@@ -109,9 +109,9 @@ impl PrefixSum {
     /// As [`Manager::kernel`].
     pub fn compile(manager: &Manager) -> Result<PrefixSum, Error> {
         Ok(PrefixSum {
-            blocks: manager.kernel(&PrefixSum::blocks_source())?,
-            totals: manager.kernel(&PrefixSum::totals_source())?,
-            add: manager.kernel(&PrefixSum::add_source())?,
+            blocks: manager.kernel(&PrefixSum::blocks_source().cuda(&generated::SCAN_BLOCKS))?,
+            totals: manager.kernel(&PrefixSum::totals_source().cuda(&generated::SCAN_TOTALS))?,
+            add: manager.kernel(&PrefixSum::add_source().cuda(&generated::SCAN_ADD))?,
         })
     }
 
@@ -147,7 +147,7 @@ impl PrefixSum {
         input: impl Into<View<u32>>,
         output: impl Into<View<u32>>,
         scratch: impl Into<View<u32>>,
-    ) -> Result<[Dispatch; 3], Error> {
+    ) -> Result<[Op; 3], Error> {
         let (input, output, scratch) = (input.into(), output.into(), scratch.into());
         same(BLOCKS, ("output", &output), ("input", &input))?;
         let blocks = PrefixSum::scratch_len(input.len());
@@ -169,9 +169,9 @@ impl PrefixSum {
         let second = op::dispatch(&self.totals).bind(&totals);
         let third = op::dispatch(&self.add).bind(&totals).bind(&output);
         Ok([
-            first.groups(by_blocks).parameters(info),
-            second.groups([1, 1, 1]).parameters(TotalsInfo { totals: count, padding: 0 }),
-            third.groups(by_elements).parameters(AddInfo { totals: count, output: elements }),
+            first.groups(by_blocks).parameters(info).into(),
+            second.groups([1, 1, 1]).parameters(TotalsInfo { totals: count, padding: 0 }).into(),
+            third.groups(by_elements).parameters(AddInfo { totals: count, output: elements }).into(),
         ])
     }
 }

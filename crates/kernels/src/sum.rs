@@ -3,7 +3,7 @@
 //! Not here: running sums (`scan.rs`).
 
 use bytemuck::{Pod, Zeroable};
-use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
+use tenure_core::{Access, Error, Kernel, KernelSource, Manager, Op, View, op};
 
 use crate::check::{at_least, exactly};
 use crate::ffi::WithTexts;
@@ -57,7 +57,7 @@ impl Sum {
     /// # Errors
     /// As [`Manager::kernel`].
     pub fn compile(manager: &Manager) -> Result<Sum, Error> {
-        Ok(Sum { kernel: manager.kernel(&Sum::source())? })
+        Ok(Sum { kernel: manager.kernel(&Sum::source().cuda(&generated::SUM))? })
     }
 
     /// How many elements of scratch memory the sum of so many elements needs: 1 to 256.
@@ -91,7 +91,7 @@ impl Sum {
         input: impl Into<View<f32>>,
         scratch: impl Into<View<f32>>,
         output: impl Into<View<f32>>,
-    ) -> Result<[Dispatch; 2], Error> {
+    ) -> Result<[Op; 2], Error> {
         let (input, scratch, output) = (input.into(), scratch.into(), output.into());
         let partials = Sum::scratch_len(input.len());
         let reason = format!("the sum of `{}`", input.label());
@@ -102,9 +102,14 @@ impl Sum {
         Ok([self.step(input, scratch.clone(), partials as u32)?, self.step(scratch, output, 1)?])
     }
 
-    fn step(&self, input: View<f32>, partial: View<f32>, groups: u32) -> Result<Dispatch, Error> {
+    fn step(&self, input: View<f32>, partial: View<f32>, groups: u32) -> Result<Op, Error> {
         let info = Info { input: length(NAME, &input)?, partial: length(NAME, &partial)? };
-        Ok(op::dispatch(&self.kernel).bind(input).bind(partial).groups([groups, 1, 1]).parameters(info))
+        Ok(op::dispatch(&self.kernel)
+            .bind(input)
+            .bind(partial)
+            .groups([groups, 1, 1])
+            .parameters(info)
+            .into())
     }
 }
 

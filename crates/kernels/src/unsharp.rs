@@ -3,7 +3,7 @@
 //! Not here: blurring (`blur.rs`).
 
 use bytemuck::{Pod, Zeroable};
-use tenure_core::{Access, Dispatch, Error, Kernel, KernelSource, Manager, View, op};
+use tenure_core::{Access, Error, Kernel, KernelSource, Manager, Op, View, op};
 
 use crate::bands::in_bands;
 use crate::check::refuse;
@@ -66,7 +66,7 @@ impl Unsharp {
     /// # Errors
     /// As [`Manager::kernel`].
     pub fn compile(manager: &Manager) -> Result<Unsharp, Error> {
-        Ok(Unsharp { kernel: manager.kernel(&Unsharp::source())? })
+        Ok(Unsharp { kernel: manager.kernel(&Unsharp::source().cuda(&generated::UNSHARP))? })
     }
 
     /// Sharpens `original` to `target` by what `blurred` has lost; all three are pictures of `size`.
@@ -80,7 +80,7 @@ impl Unsharp {
         target: impl Into<View<f32>>,
         size: ImageSize,
         sharpness: Sharpness,
-    ) -> Result<Dispatch, Error> {
+    ) -> Result<Op, Error> {
         let (original, blurred, target) = (original.into(), blurred.into(), target.into());
         for (role, view) in [("original", &original), ("blurred", &blurred), ("target", &target)] {
             size.check(NAME, role, view)?;
@@ -105,7 +105,7 @@ impl Unsharp {
             padding_of_lengths: 0,
         };
         let dispatch = op::dispatch(&self.kernel).bind(original).bind(blurred).bind(target);
-        Ok(dispatch.groups(groups).parameters(info))
+        Ok(dispatch.groups(groups).parameters(info).into())
     }
 }
 

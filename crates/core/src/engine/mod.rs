@@ -18,6 +18,7 @@ pub(crate) mod finish_wait;
 pub(crate) mod fork;
 pub(crate) mod frames;
 pub(crate) mod gate;
+mod host_access;
 pub(crate) mod jobs;
 pub(crate) mod kernels;
 pub(crate) mod memory;

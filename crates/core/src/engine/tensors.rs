@@ -45,25 +45,25 @@ pub(crate) struct TensorCell {
     pub site: Site,
     /// Its place among the manager's tensors, as a number. Written under their lock.
     key: AtomicU64,
-    state: Mutex<TensorState>,
+    pub(super) state: Mutex<TensorState>,
     /// Held while it moves to another scope: one move at a time.
     moving: Mutex<()>,
     /// Pins or host accesses of this tensor went away.
-    released: Condvar,
+    pub(super) released: Condvar,
 }
 
-struct TensorState {
-    life: Life,
+pub(super) struct TensorState {
+    pub(super) life: Life,
     /// None for an empty tensor, and once given up.
     memory: Option<Memory>,
     /// The scope it is local to; none for the manager's.
     owner: Option<Arc<ScopeCell>>,
     /// Evaluations between their checks and their submission.
-    pins: u32,
+    pub(super) pins: u32,
     /// Calls that look at the native block. They exclude nothing, and keep it.
     looks: u32,
-    host: HostAccess,
-    uses: Uses,
+    pub(super) host: HostAccess,
+    pub(super) uses: Uses,
 }
 
 /// Whose the memory of a tensor is.
@@ -95,7 +95,7 @@ impl Memory {
 
 /// Copies between host and tensor that are under way. They exclude evaluations that conflict.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum HostAccess {
+pub(super) enum HostAccess {
     None,
     Readers(u32),
     Writer,
@@ -110,14 +110,14 @@ impl TensorState {
 
 /// Until when the device uses a tensor.
 #[derive(Default)]
-struct Uses {
+pub(super) struct Uses {
     last_write: Option<TimelinePoint>,
     /// Reads since then.
     reads: Frontier,
 }
 
 impl Uses {
-    fn all(&self) -> Frontier {
+    pub(super) fn all(&self) -> Frontier {
         let mut all = self.reads.clone();
         if let Some(write) = self.last_write {
             all.cover(write);
@@ -130,7 +130,7 @@ impl Uses {
         self.last_write.iter().chain(self.reads.points()).all(|point| engine.is_retired(*point))
     }
 
-    fn writes(&self) -> Frontier {
+    pub(super) fn writes(&self) -> Frontier {
         let mut writes = Frontier::default();
         if let Some(write) = self.last_write {
             writes.cover(write);
@@ -173,7 +173,7 @@ impl TensorCell {
         }
     }
 
-    fn stale(&self, why: &EndOfLife) -> Error {
+    pub(super) fn stale(&self, why: &EndOfLife) -> Error {
         Error::Stale { kind: ResourceKind::Tensor, label: self.label.clone(), why: why.clone() }
     }
 
@@ -451,7 +451,7 @@ impl Engine {
     }
 
     /// Takes away what kept the memory; the last of it gives the memory of an ended tensor up.
-    fn let_go(self: &Arc<Self>, cell: &TensorCell, change: impl FnOnce(&mut TensorState)) {
+    pub(super) fn let_go(self: &Arc<Self>, cell: &TensorCell, change: impl FnOnce(&mut TensorState)) {
         let ended = {
             let mut state = cell.state.lock();
             change(&mut state);
@@ -538,104 +538,14 @@ impl Engine {
         self.end_tensor_if(cell, why, |owner| owner.is_some_and(|owner| Arc::ptr_eq(owner, scope)))
     }
 
-    /// Copies from the host into a tensor's range of bytes, after everything that uses it.
-    pub(crate) fn write_tensor(
-        self: &Arc<Self>,
-        cell: &TensorCell,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<(), Error> {
-        let _pass = self.enter_for(cell)?;
-        self.begin_host_access(cell, true)?;
-        let answer = match cell.native_place() {
-            // SAFETY: every use of the tensor has retired, the host access keeps the block and keeps
-            // evaluations and other host copies away, and the caller checked the range.
-            Some((native, start)) => unsafe { self.driver.write_block(&native, start + offset, bytes) },
-            None => Ok(()),
-        };
-        self.end_host_access(cell);
-        answer.map_err(|error| self.backend_error(error))
-    }
-
-    /// Copies a tensor's range of bytes to the host, after everything that writes it.
-    pub(crate) fn read_tensor(
-        self: &Arc<Self>,
-        cell: &TensorCell,
-        offset: u64,
-        bytes: &mut [u8],
-    ) -> Result<(), Error> {
-        let _pass = self.enter_for(cell)?;
-        self.begin_host_access(cell, false)?;
-        let answer = match cell.native_place() {
-            // SAFETY: every write of the tensor has retired, the host access keeps the block and keeps
-            // writing evaluations and host writes away, and the caller checked the range.
-            Some((native, start)) => unsafe { self.driver.read_block(&native, start + offset, bytes) },
-            None => Ok(()),
-        };
-        self.end_host_access(cell);
-        answer.map_err(|error| self.backend_error(error))
-    }
-
     /// Enters for a call on a tensor: a closed manager makes it stale (L6).
-    fn enter_for(self: &Arc<Self>, cell: &TensorCell) -> Result<Pass<'_>, Error> {
+    pub(super) fn enter_for(self: &Arc<Self>, cell: &TensorCell) -> Result<Pass<'_>, Error> {
         cell.check_live()?;
         let pass = self.enter().map_err(|error| cell.stale_if_closed(error))?;
         match self.lost_error() {
             Some(lost) => Err(lost),
             None => Ok(pass),
         }
-    }
-
-    /// Waits until the host may copy, then keeps conflicting uses away.
-    fn begin_host_access(self: &Arc<Self>, cell: &TensorCell, writes: bool) -> Result<(), Error> {
-        loop {
-            let unretired = {
-                let mut state = cell.state.lock();
-                if let Life::Ended(why) = &state.life {
-                    return Err(cell.stale(why));
-                }
-                let host_conflict = match state.host {
-                    HostAccess::None => false,
-                    HostAccess::Readers(_) => writes,
-                    HostAccess::Writer => true,
-                };
-                if state.pins > 0 || host_conflict {
-                    cell.released.wait(&mut state);
-                    continue;
-                }
-                let before = if writes { state.uses.all() } else { state.uses.writes() };
-                let unretired = before.points().iter().copied().find(|point| !self.is_retired(*point));
-                if unretired.is_none() {
-                    state.host = match state.host {
-                        _ if writes => HostAccess::Writer,
-                        HostAccess::Readers(count) => HostAccess::Readers(count + 1),
-                        _ => HostAccess::Readers(1),
-                    };
-                    return match self.lost_error() {
-                        None => Ok(()),
-                        Some(lost) => {
-                            drop(state);
-                            self.end_host_access(cell);
-                            Err(lost)
-                        }
-                    };
-                }
-                unretired
-            };
-            if let Some(point) = unretired {
-                self.wait_device(&[point], None);
-                self.retire_and_queue_hooks();
-            }
-        }
-    }
-
-    fn end_host_access(self: &Arc<Self>, cell: &TensorCell) {
-        self.let_go(cell, |state| {
-            state.host = match state.host {
-                HostAccess::Readers(count) if count > 1 => HostAccess::Readers(count - 1),
-                _ => HostAccess::None,
-            };
-        });
     }
 
     /// The first point that a host read has to wait for.

@@ -8,7 +8,7 @@ pub mod save;
 pub mod sharpen;
 pub mod upscale;
 
-use tenure::{Dispatch, Error, Tensor};
+use tenure::{Error, Op, Tensor};
 use tenure_kernels::Axis;
 
 use crate::node::Picture;
@@ -24,7 +24,7 @@ fn both_ways(
     blur: &tenure_kernels::Blur,
     weights: &Tensor<f32>,
     [source, between, target]: [&Picture; 3],
-) -> Result<[Dispatch; 2], Error> {
+) -> Result<[Op; 2], Error> {
     let pass = |source: &Picture, target: &Picture, axis| {
         blur.dispatch(&source.pixels, weights, &target.pixels, source.size.image(), axis)
     };

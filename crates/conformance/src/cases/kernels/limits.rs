@@ -4,8 +4,8 @@
 
 use tenure_core::{Error, ManagedSequence, Op};
 use tenure_kernels::{
-    Axis, Blur, CopyElements, Histogram, ImageSize, Matmul, MatmulSize, PrefixSum, Resize, Saxpy, Sharpness,
-    Sum, Unsharp,
+    Axis, Blur, CopyElements, Fill, Histogram, ImageSize, Matmul, MatmulSize, PrefixSum, Resize, Saxpy,
+    Sharpness, Sum, Unsharp,
 };
 
 use super::tensor;
@@ -16,10 +16,16 @@ use crate::instrument::Limits;
 /// Every shipped kernel has a form that the backend compiles.
 pub(super) fn every_source_compiles(bed: &Bed) {
     let manager = bed.open().manager;
-    for source in tenure_kernels::sources() {
-        let kernel = manager.kernel(&source).unwrap_or_else(|error| panic!("{}: {error}", source.label()));
-        assert_eq!((kernel.label(), kernel.bindings()), (source.label(), source.bindings()));
-    }
+    Fill::compile(&manager).unwrap();
+    CopyElements::compile(&manager).unwrap();
+    Saxpy::compile(&manager).unwrap();
+    Sum::compile(&manager).unwrap();
+    Matmul::compile(&manager).unwrap();
+    Resize::compile(&manager).unwrap();
+    Blur::compile(&manager).unwrap();
+    Unsharp::compile(&manager).unwrap();
+    Histogram::compile(&manager).unwrap();
+    PrefixSum::compile(&manager).unwrap();
     assert_given_back(&manager);
 }
 
