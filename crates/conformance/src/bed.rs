@@ -257,6 +257,14 @@ impl Bed {
         problems
     }
 
+    /// Native objects that were abandoned with lost devices (L23). For after [`Bed::verify`].
+    pub(crate) fn abandoned(&self) -> u64 {
+        let opened = self.opened.lock();
+        let of =
+            |probe: &Probe| ObjectKind::ALL.iter().map(|kind| probe.lifetimes(*kind).abandoned).sum::<u64>();
+        opened.iter().map(|opened| of(&opened.probe)).sum()
+    }
+
     /// The contract events (L27) of every manager that was opened, in the order of opening. For after [`Bed::verify`].
     pub(crate) fn contract_events(&self) -> String {
         let mut text = String::new();

@@ -29,7 +29,7 @@ use crate::expectations::Expectations;
 use crate::human::Human;
 use crate::junit;
 use crate::report::{BackendReport, CaseResult, Event, Report, Reporter, Status};
-use crate::runner::{Complaints, Filter, Planned, Runner};
+use crate::runner::{Census, Complaints, Filter, Planned, Runner};
 use crate::watchdog::Watchdog;
 
 /// Exit codes. A run in which nothing was run is no success.
@@ -73,6 +73,7 @@ pub struct Suite {
     open: Box<dyn FnOnce() -> Result<Bed, Error>>,
     expectations: Expectations,
     complaints: Option<Complaints>,
+    census: Option<Census>,
     engine_memory: Option<EngineMemory>,
 }
 
@@ -89,6 +90,7 @@ impl Suite {
             open,
             expectations: Expectations::new(),
             complaints: None,
+            census: None,
             engine_memory: None,
         }
     }
@@ -96,6 +98,13 @@ impl Suite {
     /// What is expected of the backend.
     pub fn expectations(mut self, expectations: Expectations) -> Self {
         self.expectations = expectations;
+        self
+    }
+
+    /// Has `census` count the objects that the driver has for this process, before and after each case: they are as many,
+    /// unless a device was lost in the case.
+    pub fn census(mut self, census: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        self.census = Some(Box::new(census));
         self
     }
 
@@ -128,8 +137,12 @@ impl Suite {
             None => bed,
         };
         let runner = Runner::new(bed, self.expectations);
-        Ok(match self.complaints {
+        let runner = match self.complaints {
             Some(complaints) => runner.with_complaints(complaints),
+            None => runner,
+        };
+        Ok(match self.census {
+            Some(census) => runner.with_census(census),
             None => runner,
         })
     }

@@ -50,22 +50,33 @@ pub struct Planned {
 /// Says what was found wrong since it was last asked, in words.
 pub type Complaints = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
+/// Counts the objects that the driver has for this process.
+pub type Census = Box<dyn Fn() -> u64 + Send + Sync>;
+
 /// Plans and runs cases on one backend.
 pub struct Runner {
     bed: Bed,
     expectations: Expectations,
     complaints: Option<Complaints>,
+    census: Option<Census>,
 }
 
 impl Runner {
     /// A runner for the backend of `bed`.
     pub fn new(bed: Bed, expectations: Expectations) -> Self {
-        Runner { bed, expectations, complaints: None }
+        Runner { bed, expectations, complaints: None, census: None }
     }
 
     /// Asks `complaints` after each case; any fails it.
     pub fn with_complaints(mut self, complaints: Complaints) -> Self {
         self.complaints = Some(complaints);
+        self
+    }
+
+    /// Counts before and after each case: what a case leaves with the driver fails it, unless a device was lost in it,
+    /// whose objects are abandoned (L23).
+    pub fn with_census(mut self, census: Census) -> Self {
+        self.census = Some(census);
         self
     }
 
@@ -146,11 +157,19 @@ impl Runner {
     fn attempt(&self, case: &Case) -> Result<(), String> {
         let recorded = Recorded::of(case);
         let bed = self.bed.fresh_and(if recorded.is_some() { Listening::On } else { Listening::Off });
+        let before = self.census.as_ref().map(|count| count());
         let own = panics::catch(|| (case.run)(&bed));
         if own.is_err() {
             bed.let_go();
         }
-        let left = bed.verify();
+        let mut left = bed.verify();
+        let after = self.census.as_ref().map(|count| count());
+        if bed.abandoned() == 0 && before != after {
+            let (before, after) = (before.unwrap_or(0), after.unwrap_or(0));
+            left.push(format!(
+                "L19: the driver had {before} objects before the case, and has {after} after it"
+            ));
+        }
         let complaints = self.complaints.as_ref().map(|ask| ask()).unwrap_or_default();
         let mut problems: Vec<String> = own.err().into_iter().chain(left).chain(complaints).collect();
         // Of a case that failed half-way the events say nothing.

@@ -3,6 +3,8 @@
 //!
 //! Not here: the backend.
 
+mod ffi;
+
 use std::sync::OnceLock;
 
 use tenure_backend_cuda::{CudaBackend, CudaMemory};
@@ -24,13 +26,18 @@ pub(super) fn suite(name: &str) -> Suite {
         }
         CudaBackend::new()
     };
-    Suite::new(name, open)
+    let suite = Suite::new(name, open)
         .engine_memory::<CudaBackend>(|block| CudaMemory { address: block.address(), bytes: block.bytes() })
-        .expectations(expectations())
+        .expectations(expectations());
+    // What the driver in software finds wrong, or finds left, fails the case.
+    if software { suite.complaints(ffi::take_report).census(ffi::live_objects) } else { suite }
 }
 
 fn is_as_asked(backend: &CudaBackend, software: bool) -> Result<(), BackendError> {
     let message = match (backend.info().software, software) {
+        (true, true) if ffi::live_objects() == 0 => {
+            "the driver in software does not say what it has: build it anew"
+        }
         (true, false) => "the driver is the one in software; ask for it as `softcuda`",
         (false, true) => "the driver is the machine's; set TENURE_SOFTCUDA to 1 for the one in software",
         _ => return Ok(()),
