@@ -22,12 +22,24 @@ pub struct Row {
     pub baseline_value: Option<f64>,
     /// `value / baseline_value`.
     pub ratio: Option<f64>,
-    /// What the figure has to be, at most; or at least, where `at_least` is true.
+    /// What the figure has to keep, if anything.
     #[serde(skip)]
     pub limit: Option<f64>,
-    /// Whether the limit is a lower one.
+    /// What the limit is.
     #[serde(skip)]
-    pub at_least: bool,
+    pub bound: Bound,
+}
+
+/// What a row's limit is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bound {
+    /// The most that the value may be.
+    #[default]
+    Most,
+    /// The least that the value may be.
+    Least,
+    /// The most that the ratio to the baseline may be.
+    MostRatio,
 }
 
 impl Row {
@@ -41,7 +53,7 @@ impl Row {
             baseline_value: None,
             ratio: None,
             limit: None,
-            at_least: false,
+            bound: Bound::Most,
         }
     }
 
@@ -53,6 +65,11 @@ impl Row {
         self
     }
 
+    /// A row of what one thing is as a part of another, whose own figure is then 1.
+    pub fn part(id: impl Into<String>, part: f64, of: impl Into<String>) -> Self {
+        Row::new(id, part, "ratio").against(of, 1.0)
+    }
+
     /// With the most that it may be.
     pub fn at_most(mut self, limit: f64) -> Self {
         self.limit = Some(limit);
@@ -62,14 +79,34 @@ impl Row {
     /// With the least that it may be.
     pub fn at_least(mut self, limit: f64) -> Self {
         self.limit = Some(limit);
-        self.at_least = true;
+        self.bound = Bound::Least;
+        self
+    }
+
+    /// With the most that its ratio to the baseline may be.
+    pub fn ratio_at_most(mut self, limit: f64) -> Self {
+        self.limit = Some(limit);
+        self.bound = Bound::MostRatio;
         self
     }
 
     /// Whether the figure keeps its limit; none where there is no limit.
     pub fn is_kept(&self) -> Option<bool> {
         let limit = self.limit?;
-        Some(if self.at_least { self.value >= limit } else { self.value <= limit })
+        Some(match self.bound {
+            Bound::Most => self.value <= limit,
+            Bound::Least => self.value >= limit,
+            Bound::MostRatio => self.ratio? <= limit,
+        })
+    }
+
+    /// The limit as a value, where a chart marks it.
+    pub fn limit_as_value(&self) -> Option<f64> {
+        let limit = self.limit?;
+        match self.bound {
+            Bound::Most | Bound::Least => Some(limit),
+            Bound::MostRatio => Some(limit * self.baseline_value?),
+        }
     }
 }
 
@@ -115,7 +152,11 @@ impl fmt::Display for Report {
         table.set_header(["row", "value", "unit", "limit", "baseline", "its value", "ratio"]);
         for row in &self.rows {
             let limit = row.limit.map_or_else(String::new, |limit| {
-                let sign = if row.at_least { "≥" } else { "≤" };
+                let sign = match row.bound {
+                    Bound::Most => "≤",
+                    Bound::Least => "≥",
+                    Bound::MostRatio => "ratio ≤",
+                };
                 let verdict = if row.is_kept() == Some(true) { "" } else { " MISSED" };
                 format!("{sign} {limit}{verdict}")
             });
@@ -146,6 +187,9 @@ mod tests {
         assert_eq!(Row::new("a.b", 0.9, "ratio").at_least(0.85).is_kept(), Some(true));
         assert_eq!(Row::new("a.b", 0.8, "ratio").at_least(0.85).is_kept(), Some(false));
         assert_eq!(Row::new("a.b", 1.0, "ns").is_kept(), None);
+        let beside = |value| Row::new("a.b", value, "ns").against("peer", 100.0).ratio_at_most(1.1);
+        assert_eq!((beside(109.0).is_kept(), beside(111.0).is_kept()), (Some(true), Some(false)));
+        assert_eq!(beside(109.0).limit_as_value(), Some(1.1 * 100.0));
     }
 
     #[test]

@@ -51,25 +51,48 @@ pub fn relative_scaling(threads: usize, spin_rounds: u64, work: impl Fn() + Sync
     median(ratios.collect())
 }
 
-/// Pairs of [`paired_ratio`]; their median counts.
-const PAIRS: usize = 31;
+/// Pairs of [`paired`]; their medians count. Many short ones: where other programs want the processors too, most are still
+/// not interrupted.
+const PAIRS: usize = 301;
 
-/// What `rounds` of `work` take, as a part of what `rounds` of `other` take.
-pub fn paired_ratio(rounds: u64, mut work: impl FnMut(), mut other: impl FnMut()) -> f64 {
+/// What two kinds of work took, in pairs that took turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Paired {
+    /// Median nanoseconds a round of the one.
+    pub own: f64,
+    /// Median nanoseconds a round of the other.
+    pub other: f64,
+    /// Median of what the one took as a part of what the other took, pair by pair.
+    pub ratio: f64,
+}
+
+/// Times `rounds` of `work` and `rounds` of `other`, in pairs that take turns.
+pub fn paired(rounds: u64, mut work: impl FnMut(), mut other: impl FnMut()) -> Paired {
     let time = |run: &mut dyn FnMut()| {
         let start = Instant::now();
         (0..rounds).for_each(|_| run());
-        start.elapsed().as_secs_f64()
+        start.elapsed().as_nanos() as f64 / rounds as f64
     };
-    let ratios = (0..PAIRS).map(|pair| {
-        // Each goes first as often as the other.
-        if pair % 2 == 0 {
-            let own = time(&mut work);
-            own / time(&mut other)
-        } else {
-            let others = time(&mut other);
-            time(&mut work) / others
-        }
-    });
-    median(ratios.collect())
+    let pairs: Vec<(f64, f64)> = (0..PAIRS)
+        .map(|pair| {
+            // Each goes first as often as the other.
+            if pair % 2 == 0 {
+                let own = time(&mut work);
+                (own, time(&mut other))
+            } else {
+                let others = time(&mut other);
+                (time(&mut work), others)
+            }
+        })
+        .collect();
+    Paired {
+        own: median(pairs.iter().map(|(own, _)| *own).collect()),
+        other: median(pairs.iter().map(|(_, other)| *other).collect()),
+        ratio: median(pairs.iter().map(|(own, other)| own / other).collect()),
+    }
+}
+
+/// What `rounds` of `work` take, as a part of what `rounds` of `other` take.
+pub fn paired_ratio(rounds: u64, work: impl FnMut(), other: impl FnMut()) -> f64 {
+    paired(rounds, work, other).ratio
 }
