@@ -45,11 +45,14 @@
 //! Host and device share memory, so an upload copies once and so does a download.
 //! [`HostBackend::copied_bytes`] counts, for tests that hold a program to it.
 //!
+//! [`Tensor::native`](tenure_core::Tensor::native) shows where a tensor is ([`HostBlock::start`]), and
+//! [`Manager::adopt_tensor`](tenure_core::Manager::adopt_tensor) takes memory of the program's own ([`HostMemory`]).
+//!
 //! # Kernels
 //!
 //! A kernel is the host closure of a [`KernelSource`](tenure_core::KernelSource), called once per dispatch on the
 //! queue's thread; how it spreads the dispatch's groups over its elements is up to it. It sees its bindings as slices,
-//! aligned for every scalar type. A source without a host closure is an `Unsupported` error that names the kernel and
+//! aligned for every scalar type (adopted memory as its engine aligned it). A source without a host closure is an `Unsupported` error that names the kernel and
 //! the forms it has.
 //!
 //! A kernel that panics or returns an error fails its execution, with the kernel's label and the panic's text. The

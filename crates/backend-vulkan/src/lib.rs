@@ -49,11 +49,15 @@
 //! # Embedding
 //!
 //! [`VulkanBackend::from_raw`] works on the instance, device and queue of an engine, under the engine's lock of the queue,
-//! and destroys nothing but what it made. [`VulkanBlock::buffer`] gives the driver's handles out.
+//! and destroys nothing but what it made. [`Tensor::native`](tenure_core::Tensor::native) shows the [`VulkanBlock`] of a
+//! tensor, whose buffer an engine can bind from the tensor's offset on. [`Manager::adopt_tensor`](tenure_core::Manager::adopt_tensor)
+//! makes a tensor of an engine's [`VulkanBuffer`]; copies between it and the host go through staging buffers, for its
+//! memory is not mapped here. Work of the engine on either is ordered by the engine: it waits for
+//! [`Execution::wait`](tenure_core::Execution::wait), or submits to the same queue with a barrier of its own.
 //!
 //! # What it does not do
 //!
-//! It runs no host closures, uses one queue, and does not import memory of others.
+//! It runs no host closures, uses one queue, and does not import memory of other APIs or processes.
 
 #![deny(missing_docs)]
 

@@ -42,6 +42,39 @@
 //! the moment, memory; tensors of whole words that are bound whole need none. Where one dispatch
 //! reads one part of a block and writes another, the part that is read is copied too.
 //!
+//! # Sharing buffers with an engine
+//!
+//! ```no_run
+//! # fn share(engine: &wgpu::Device, backend: tenure_backend_wgpu::WgpuBackend) -> Result<(), Box<dyn std::error::Error>> {
+//! use tenure_backend_wgpu::{WgpuBackend, wgpu};
+//! use tenure_core::{Manager, ManagerOptions, TensorOptions, op};
+//!
+//! // A backend on the engine's own device, see `WgpuBackend::from_device`.
+//! let manager = Manager::open_with(backend, ManagerOptions::default())?;
+//!
+//! // The engine's buffer as a tensor. The engine hears when tenure and the device are done with it.
+//! let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+//! let buffer = engine.create_buffer(&wgpu::BufferDescriptor {
+//!     label: Some("particles"),
+//!     size: 4096,
+//!     usage,
+//!     mapped_at_creation: false,
+//! });
+//! let options = TensorOptions::builder().label("particles").shape([1024]).build();
+//! // SAFETY: the engine leaves the buffer alone until it is released.
+//! let particles = unsafe { manager.adopt_tensor::<f32, _>(buffer, options, || println!("ours again")) }?;
+//! manager.run("reset", |scope| scope.evaluate([op::fill(&particles, 0.0_f32)])?.wait())?;
+//!
+//! // A tensor's buffer for the engine's own passes.
+//! let field = manager.tensor::<f32>(1 << 20)?;
+//! let of_engine = field.native::<WgpuBackend, _>(|native| native.block.map(|block| block.buffer().clone()))?;
+//! # drop(of_engine);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Both sides submit to one queue, which runs submissions in order. A tensor is a whole buffer here: its offset is 0.
+//!
 //! # Kernels
 //!
 //! A kernel is the WGSL of a [`KernelSource`](tenure_core::KernelSource). Out-of-bounds accesses are

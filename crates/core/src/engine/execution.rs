@@ -114,7 +114,7 @@ impl ExecutionCell {
     fn complete(&self, result: Result<(), Error>, wake: &mut Vec<Woken>) {
         let mut state = self.state.lock();
         state.result = Some(result);
-        wake.append(&mut state.wakers.take());
+        state.wakers.take_into(wake);
     }
 
     /// As a future: the result, or the promise to wake.

@@ -9,6 +9,7 @@ use crate::engine::{Engine, frames};
 use crate::error::{Error, Site};
 use crate::event::EventKind;
 use crate::sync::Mutex;
+use crate::sync::atomic::AtomicU64;
 
 /// What to make a scope of.
 pub(crate) struct ScopeRequest {
@@ -63,6 +64,7 @@ impl Engine {
             opened: Instant::now(),
             parent: Mutex::new(parent.cloned()),
             queued: Default::default(),
+            submitted: AtomicU64::new(0),
             arena: Mutex::new(None),
             inner: Mutex::new(inner),
         });

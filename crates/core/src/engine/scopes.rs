@@ -22,7 +22,7 @@ use crate::error::{Error, Site};
 use crate::event::EventKind;
 use crate::report::{CleanupError, CleanupErrorKind, MAX_REPORTED_ERRORS, Outcome, ScopeReport};
 use crate::sync::Mutex;
-use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) struct ScopeCell {
     pub engine: Arc<Engine>,
@@ -37,6 +37,8 @@ pub(crate) struct ScopeCell {
     pub arena: Mutex<Option<Arc<Arena>>>,
     /// By mode: whether the cleanup queue has a job for this scope.
     pub queued: [AtomicBool; 2],
+    /// Executions submitted so far. Written under the engine's `submitting`.
+    pub submitted: AtomicU64,
     pub inner: Mutex<ScopeInner>,
 }
 
@@ -77,7 +79,6 @@ pub(crate) struct ScopeInner {
     /// Submitted and not retired.
     pub running: u64,
     pub executions: u64,
-    next_number: u64,
     pub batches: VecDeque<Batch>,
     /// Executions that failed, with the number of errors before, until finish asks whether anybody saw it; bounded.
     pub failures: Vec<(usize, Arc<ExecutionCell>)>,
@@ -154,7 +155,6 @@ impl ScopeInner {
             peak_bytes: 0,
             running: 0,
             executions: 0,
-            next_number: 0,
             batches: VecDeque::new(),
             failures: Vec::new(),
             failures_beyond: 0,
@@ -365,14 +365,14 @@ impl ScopeCell {
         Ok(Admission { hooks: inner.execution_hooks.shared() })
     }
 
-    /// The number of the next execution. Taken once it was submitted; the caller holds `submitting`.
+    /// The number of the next execution. Taken once it was submitted; the caller holds `submitting`, which orders both.
     pub(crate) fn next_number(&self) -> u64 {
-        self.inner.lock().next_number + 1
+        self.submitted.load(Ordering::Relaxed) + 1
     }
 
     /// The execution of this number was submitted.
     pub(crate) fn take_number(&self, number: u64) {
-        self.inner.lock().next_number = number;
+        self.submitted.store(number, Ordering::Relaxed);
     }
 
     /// Takes an admission back: nothing was submitted.
@@ -380,7 +380,7 @@ impl ScopeCell {
         let mut inner = self.inner.lock();
         inner.running -= 1;
         inner.executions -= 1;
-        wake.append(&mut inner.wakers.take());
+        inner.wakers.take_into(wake);
     }
 
     /// An execution has retired: its hooks are due. True if nobody is at it yet.
@@ -408,7 +408,7 @@ impl ScopeCell {
         if let Some(hooks) = &execution.hooks {
             inner.batches.push_back(Batch { execution: execution.clone(), left: hooks.len() });
         }
-        wake.append(&mut inner.wakers.take());
+        inner.wakers.take_into(wake);
         // While it finishes, whoever finishes it was woken just now.
         let due = !inner.batches.is_empty() || inner.is_over();
         due && inner.runner.is_none() && inner.phase != Phase::Finishing

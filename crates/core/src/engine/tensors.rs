@@ -5,7 +5,7 @@
 use std::any::TypeId;
 use std::sync::{Arc, OnceLock, Weak};
 
-use slotmap::new_key_type;
+use slotmap::{Key, KeyData, new_key_type};
 use smallvec::SmallVec;
 
 use crate::backend::TimelinePoint;
@@ -19,7 +19,8 @@ use crate::engine::sequences::Life;
 use crate::engine::timeline::{Deferred, Frontier};
 use crate::error::{EndOfLife, Error, ResourceKind, Site};
 use crate::event::EventKind;
-use crate::sync::{Condvar, Mutex, atomic};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex};
 use crate::tensor::TensorHandle;
 
 new_key_type! {
@@ -42,6 +43,8 @@ pub(crate) struct TensorCell {
     pub element: ElementType,
     pub bytes: u64,
     pub site: Site,
+    /// Its place among the manager's tensors, as a number. Written under their lock.
+    key: AtomicU64,
     /// What the user's handles and the recordings share.
     handle: OnceLock<Weak<TensorHandle>>,
     state: Mutex<TensorState>,
@@ -52,7 +55,6 @@ pub(crate) struct TensorCell {
 }
 
 struct TensorState {
-    key: Option<TensorKey>,
     life: Life,
     /// None for an empty tensor, and once given up.
     memory: Option<Memory>,
@@ -300,15 +302,15 @@ impl Engine {
     ) -> Result<Arc<TensorCell>, Error> {
         let cell = Arc::new(TensorCell {
             engine: self.clone(),
-            id: self.next_tensor.fetch_add(1, atomic::Ordering::Relaxed) + 1,
+            id: self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1,
             label: request.label,
             shape: request.shape,
             element: request.element,
             bytes,
             site: request.site,
+            key: AtomicU64::new(0),
             handle: OnceLock::new(),
             state: Mutex::new(TensorState {
-                key: None,
                 life: Life::Live,
                 memory,
                 owner: scope.cloned(),
@@ -320,8 +322,11 @@ impl Engine {
             moving: Mutex::new(()),
             released: Condvar::new(),
         });
-        let key = self.tensors.lock().insert(cell.clone());
-        cell.state.lock().key = Some(key);
+        {
+            let mut tensors = self.tensors.lock();
+            let key = tensors.insert(cell.clone());
+            cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
+        }
         self.emit(scope, Some(cell.site), || EventKind::Acquire {
             tensor: cell.id,
             label: cell.label.clone(),
@@ -351,7 +356,7 @@ impl Engine {
     ) -> bool {
         // Closing waits until the memory has arrived in the pool.
         let _pass = self.gate.enter();
-        let (key, owner, idle) = {
+        let (owner, idle) = {
             let mut state = cell.state.lock();
             if matches!(state.life, Life::Ended(_)) || !ours(state.owner.as_ref()) {
                 return false;
@@ -360,10 +365,11 @@ impl Engine {
             // Whoever uses it last gives the memory up in the name of the scope.
             let idle = state.is_free().then(|| (state.memory.take(), std::mem::take(&mut state.uses)));
             let owner = if idle.is_some() { state.owner.take() } else { state.owner.clone() };
-            (state.key.take(), owner, idle)
+            (owner, idle)
         };
-        if let Some(key) = key {
-            self.tensors.lock().remove(key);
+        {
+            let mut tensors = self.tensors.lock();
+            tensors.remove(TensorKey::from(KeyData::from_ffi(cell.key.load(Ordering::Relaxed))));
         }
         let scope = owner.as_ref();
         self.emit(scope, Some(cell.site), || EventKind::Retire {

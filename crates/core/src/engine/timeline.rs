@@ -217,12 +217,16 @@ impl Engine {
                 }
                 let split =
                     state.inflight.iter().take_while(|execution| execution.point.value <= completed).count();
-                let executions: SmallVec<[Arc<ExecutionCell>; 4]> = state.inflight.drain(..split).collect();
-                let later = completed.checked_add(1).map(|next| state.pending.split_off(&next));
-                let memory = std::mem::replace(&mut state.pending, later.unwrap_or_default());
+                let executions: SmallVec<[Arc<ExecutionCell>; 1]> = state.inflight.drain(..split).collect();
+                let memory = if state.pending.is_empty() {
+                    BTreeMap::new()
+                } else {
+                    let later = completed.checked_add(1).map(|next| state.pending.split_off(&next));
+                    std::mem::replace(&mut state.pending, later.unwrap_or_default())
+                };
                 (executions, memory)
             };
-            let results: SmallVec<[_; 4]> =
+            let results: SmallVec<[_; 1]> =
                 executions.iter().map(|execution| self.collect_execution(execution)).collect();
             // Before anybody learns of the results: who then looks at the figures, or trims, finds it all.
             for deferred in memory.into_values().flatten() {

@@ -68,7 +68,14 @@ impl Wakers {
 
     /// All of them, to be woken.
     pub(crate) fn take(&mut self) -> Vec<Woken> {
-        std::mem::take(&mut self.0).into_iter().map(|(_, waker)| waker).collect()
+        let mut all = Vec::new();
+        self.take_into(&mut all);
+        all
+    }
+
+    /// The same, added to others.
+    pub(crate) fn take_into(&mut self, all: &mut Vec<Woken>) {
+        all.extend(self.0.drain(..).map(|(_, waker)| waker));
     }
 }
 
