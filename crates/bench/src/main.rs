@@ -3,9 +3,19 @@
 //!
 //! One module a topic. Not here: how things are measured and told (the library of this package).
 
+#[cfg(feature = "chain")]
+mod chain;
+#[cfg(feature = "chain")]
+mod costed;
 mod eval;
 mod graph;
+#[cfg(feature = "vulkan")]
+mod kompute;
 mod pool;
+#[cfg(feature = "vulkan")]
+mod raw_vulkan;
+#[cfg(feature = "wgpu")]
+mod raw_wgpu;
 mod scope;
 
 use std::path::PathBuf;
@@ -53,6 +63,12 @@ enum Topic {
     Eval,
     /// Scopes, handles and hooks: the calls that a program makes all the time.
     Scope,
+    /// The shape of Kompute's own benchmark, beside raw Vulkan.
+    #[cfg(feature = "vulkan")]
+    Kompute,
+    /// A chain of image filters under each trim policy.
+    #[cfg(feature = "chain")]
+    Chain,
 }
 
 fn main() -> ExitCode {
@@ -79,6 +95,10 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Topic::Pool => pool::rows(&mut bench)?,
         Topic::Eval => eval::rows(&mut bench)?,
         Topic::Scope => scope::rows(&mut bench)?,
+        #[cfg(feature = "vulkan")]
+        Topic::Kompute => kompute::rows(&mut bench)?,
+        #[cfg(feature = "chain")]
+        Topic::Chain => chain::rows(&mut bench)?,
     };
     let report = Report::new(rows);
     println!("{report}");

@@ -11,6 +11,8 @@ use tenure_bench::measure::{Bench, Failure, median_of};
 use tenure_bench::null::{self, NullBackend};
 use tenure_bench::report::Row;
 use tenure_bench::resident::resident;
+#[cfg(feature = "vulkan")]
+use tenure_bench::scaling::paired;
 use tenure_bench::scaling::{paired_ratio, relative_scaling};
 
 const MILLION: u64 = 1_000_000;
@@ -25,6 +27,8 @@ pub fn rows(bench: &mut Bench) -> Result<Vec<Row>, Failure> {
     hot_loops(bench, &mut rows)?;
     live_scaling(bench, &mut rows)?;
     threads(bench, &mut rows);
+    #[cfg(feature = "vulkan")]
+    beside_gpu_allocator(bench, &mut rows)?;
     rows.append(&mut scale_rows);
     Ok(rows)
 }
@@ -101,6 +105,54 @@ fn live_scaling(bench: &Bench, rows: &mut Vec<Row>) -> Result<(), Failure> {
         let value = paired_ratio(bench.scaled(5_000), beside(bench.scaled(MILLION))?, beside(100)?);
         rows.push(Row::part(id, value, "100 live").at_most(1.3));
     }
+    Ok(())
+}
+
+/// Tenure on Vulkan and gpu-allocator on the same device: memory for 1 MiB taken and given back, in pairs. Both keep one
+/// alive meanwhile, so that neither goes to the driver.
+#[cfg(feature = "vulkan")]
+fn beside_gpu_allocator(bench: &Bench, rows: &mut Vec<Row>) -> Result<(), Failure> {
+    use crate::raw_vulkan::Raw;
+    use gpu_allocator::MemoryLocation;
+    use gpu_allocator::vulkan::{AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc};
+
+    if !bench.wants("pool.vs_gpu_allocator") {
+        return Ok(());
+    }
+    let options = ManagerOptions::builder().trim(TrimPolicy::Never).build();
+    let manager = tenure::open_with_options("vulkan", options)?;
+    let _kept = manager.tensor::<u8>(MIB)?;
+
+    let raw = Raw::open(&manager.info().device)?;
+    let requirements = raw.requirements(MIB)?;
+    let mut allocator = Allocator::new(&AllocatorCreateDesc {
+        instance: raw.instance.clone(),
+        device: raw.device.clone(),
+        physical_device: raw.physical,
+        debug_settings: Default::default(),
+        buffer_device_address: false,
+        allocation_sizes: Default::default(),
+    })?;
+    let request = AllocationCreateDesc {
+        name: "bench",
+        requirements,
+        location: MemoryLocation::GpuOnly,
+        linear: true,
+        allocation_scheme: AllocationScheme::GpuAllocatorManaged,
+    };
+    let kept = allocator.allocate(&request)?;
+    let pair = paired(
+        bench.scaled(1_000),
+        || make_drop(&manager, MIB),
+        || {
+            let allocation = allocator.allocate(black_box(&request)).expect("there is room");
+            allocator.free(black_box(allocation)).expect("it is the allocator's");
+        },
+    );
+    allocator.free(kept)?;
+    let of = format!("gpu-allocator 0.28 on {}", raw.name);
+    rows.push(Row::new("pool.alloc_free_vulkan", pair.own, "ns").against(of.clone(), pair.other));
+    rows.push(Row::part("pool.vs_gpu_allocator", pair.ratio, of).at_most(0.2));
     Ok(())
 }
 

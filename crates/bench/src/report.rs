@@ -1,6 +1,7 @@
 //! Rows of figures: as a table, and as JSON.
 
 use std::fmt;
+use std::path::Path;
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -132,6 +133,27 @@ impl Report {
     pub fn to_json(&self) -> Result<String, Failure> {
         Ok(serde_json::to_string_pretty(self)?)
     }
+
+    /// Adds the rows to a JSON file of that form; makes the file if it is not there.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written, or has another form.
+    pub fn add_to(&self, file: &Path) -> Result<(), Failure> {
+        let named = |error: std::io::Error| format!("{}: {error}", file.display());
+        let mut all: serde_json::Value = match std::fs::read_to_string(file) {
+            Ok(text) => serde_json::from_str(&text)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                serde_json::json!({ "machine": self.machine, "rows": [] })
+            }
+            Err(error) => return Err(named(error).into()),
+        };
+        let rows = all.get_mut("rows").and_then(|rows| rows.as_array_mut());
+        let rows = rows.ok_or_else(|| format!("{}: there are no rows", file.display()))?;
+        for row in &self.rows {
+            rows.push(serde_json::to_value(row)?);
+        }
+        Ok(std::fs::write(file, serde_json::to_string_pretty(&all)? + "\n").map_err(named)?)
+    }
 }
 
 /// The machine's class: processor, threads, system.
@@ -202,5 +224,20 @@ mod tests {
             "baseline": "peer", "baseline_value": 40.0, "ratio": 0.25,
         }]});
         assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn rows_of_peers_are_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rows.json");
+        for id in ["a.own", "a.peer"] {
+            let rows = vec![Row::new(id, 1.0, "ns")];
+            Report { machine: "m".to_owned(), rows }.add_to(&file).unwrap();
+        }
+        let all: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!(
+            (all["rows"][0]["id"].as_str(), all["rows"][1]["id"].as_str()),
+            (Some("a.own"), Some("a.peer"))
+        );
     }
 }

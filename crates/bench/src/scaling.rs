@@ -53,7 +53,7 @@ pub fn relative_scaling(threads: usize, spin_rounds: u64, work: impl Fn() + Sync
 
 /// Pairs of [`paired`]; their medians count. Many short ones: where other programs want the processors too, most are still
 /// not interrupted.
-const PAIRS: usize = 301;
+const PAIRS: u64 = 301;
 
 /// What two kinds of work took, in pairs that took turns.
 #[derive(Clone, Copy, Debug)]
@@ -66,14 +66,19 @@ pub struct Paired {
     pub ratio: f64,
 }
 
-/// Times `rounds` of `work` and `rounds` of `other`, in pairs that take turns.
-pub fn paired(rounds: u64, mut work: impl FnMut(), mut other: impl FnMut()) -> Paired {
+/// Times `rounds` of `work` and `rounds` of `other`, in pairs that take turns. Rounds are few: at most a millisecond of them.
+pub fn paired(rounds: u64, work: impl FnMut(), other: impl FnMut()) -> Paired {
+    pairs(PAIRS, rounds, work, other)
+}
+
+/// Times `count` pairs of `rounds` of `work` and `rounds` of `other`.
+pub fn pairs(count: u64, rounds: u64, mut work: impl FnMut(), mut other: impl FnMut()) -> Paired {
     let time = |run: &mut dyn FnMut()| {
         let start = Instant::now();
         (0..rounds).for_each(|_| run());
         start.elapsed().as_nanos() as f64 / rounds as f64
     };
-    let pairs: Vec<(f64, f64)> = (0..PAIRS)
+    let times: Vec<(f64, f64)> = (0..count)
         .map(|pair| {
             // Each goes first as often as the other.
             if pair % 2 == 0 {
@@ -86,9 +91,9 @@ pub fn paired(rounds: u64, mut work: impl FnMut(), mut other: impl FnMut()) -> P
         })
         .collect();
     Paired {
-        own: median(pairs.iter().map(|(own, _)| *own).collect()),
-        other: median(pairs.iter().map(|(_, other)| *other).collect()),
-        ratio: median(pairs.iter().map(|(own, other)| own / other).collect()),
+        own: median(times.iter().map(|(own, _)| *own).collect()),
+        other: median(times.iter().map(|(_, other)| *other).collect()),
+        ratio: median(times.iter().map(|(own, other)| own / other).collect()),
     }
 }
 
