@@ -70,6 +70,7 @@ fn jobs(folder: &Path, images: u64) -> Result<Vec<Job>, Failure> {
 struct Run {
     ms: f64,
     trims: f64,
+    frees: f64,
     held_kib: f64,
     peak_kib: f64,
     giving_back: f64,
@@ -103,6 +104,7 @@ fn on_device<B: Backend>(
         let row = |what: &str, value, unit| Row::new(format!("{on}.{policy}{what}"), value, unit);
         rows.push(row("", figure(|run| run.ms), "ms"));
         rows.push(row(".trims", figure(|run| run.trims), "trims"));
+        rows.push(row(".frees", figure(|run| run.frees), "frees"));
         rows.push(row(".held", figure(|run| run.held_kib), "KiB"));
         rows.push(row(".peak", figure(|run| run.peak_kib), "KiB"));
         rows.push(row(".giving_back", figure(|run| run.giving_back * 100.0), "%"));
@@ -115,6 +117,10 @@ fn on_device<B: Backend>(
     rows.push(Row::part(format!("{plain}.on_finish_vs_every_execution"), value, "every_execution"));
     let row = Row::part(format!("{plain}.watermark_vs_never"), part(watermark, never), "never");
     rows.push(row.at_most(1.02));
+    let held = |runs: &[Run]| median(runs.iter().map(|run| run.held_kib).collect());
+    let (own, of) = (held(watermark), held(on_finish));
+    let row = Row::new(format!("{plain}.watermark_held"), own, "KiB").against("on_finish", of);
+    rows.push(row.at_most(1.1 * of));
     Ok(())
 }
 
@@ -146,6 +152,7 @@ fn run<B: Backend>(backend: Costed<B>, policy: TrimPolicy, jobs: &[Job]) -> Resu
     let run = Run {
         ms: seconds * 1e3,
         trims: memory.trims as f64,
+        frees: tally.frees() as f64,
         held_kib: memory.reserved.bytes as f64 / 1024.0,
         peak_kib: memory.peak_reserved_bytes as f64 / 1024.0,
         giving_back: (tally.giving_back() - given) / seconds,

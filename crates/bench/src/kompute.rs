@@ -29,9 +29,9 @@ const PROGRAM: &str = "
     @group(0) @binding(1) var<storage, read> b: array<i32>;
     @group(0) @binding(2) var<storage, read_write> sum: array<f32>;
     @compute @workgroup_size(1) fn main(@builtin(workgroup_id) group: vec3<u32>) {
-        let from = group.x * 4u;
+        let first = group.x * 4u;
         let length = min(arrayLength(&sum), min(arrayLength(&a), arrayLength(&b)));
-        for (var at = from; at < min(from + 4u, length); at++) {
+        for (var at = first; at < min(first + 4u, length); at++) {
             sum[at] += a[at] + f32(b[at]);
         }
     }";

@@ -258,7 +258,7 @@ impl Sequence<NullBackend> for NullSequence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure_core::fill;
+    use tenure_core::op;
 
     #[test]
     fn a_submission_has_completed_at_once() {
@@ -266,7 +266,7 @@ mod tests {
         let scope = manager.scope("scope").unwrap();
         let tensor = manager.tensor::<u32>(64).unwrap();
         let sequence = scope.sequence().unwrap();
-        sequence.record(fill(&tensor, 1)).unwrap();
+        sequence.record(op::fill(&tensor, 1)).unwrap();
         for _ in 0..3 {
             sequence.run().unwrap();
         }

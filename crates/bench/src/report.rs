@@ -21,7 +21,7 @@ pub struct Row {
     pub baseline: Option<String>,
     /// The figure of that.
     pub baseline_value: Option<f64>,
-    /// `value / baseline_value`.
+    /// `value / baseline_value`; none where that is 0.
     pub ratio: Option<f64>,
     /// What the figure has to keep, if anything.
     #[serde(skip)]
@@ -62,7 +62,8 @@ impl Row {
     pub fn against(mut self, baseline: impl Into<String>, value: f64) -> Self {
         self.baseline = Some(baseline.into());
         self.baseline_value = Some(value);
-        self.ratio = Some(self.value / value);
+        // Nothing has no parts.
+        self.ratio = (value != 0.0).then(|| self.value / value);
         self
     }
 
