@@ -66,16 +66,10 @@ fn unnamed() -> Arc<str> {
 }
 
 /// What every handle and recording of one tensor shares: the last one retires the tensor (L2, L5).
+///
+/// The tensor itself is in it. What the manager and scopes keep of a tensor is weak: it ends with its last handle.
 pub(crate) struct TensorHandle {
-    pub(crate) cell: Arc<TensorCell>,
-}
-
-impl TensorHandle {
-    pub(crate) fn new(cell: Arc<TensorCell>) -> Arc<Self> {
-        let handle = Arc::new(TensorHandle { cell });
-        handle.cell.set_handle(&handle);
-        handle
-    }
+    pub(crate) cell: TensorCell,
 }
 
 impl Drop for TensorHandle {
@@ -127,11 +121,11 @@ impl<T> PartialEq for Tensor<T> {
 impl<T> Eq for Tensor<T> {}
 
 impl<T: Element> Tensor<T> {
-    pub(crate) fn new(cell: Arc<TensorCell>) -> Self {
-        Tensor { handle: TensorHandle::new(cell), element: PhantomData }
+    pub(crate) fn new(handle: Arc<TensorHandle>) -> Self {
+        Tensor { handle, element: PhantomData }
     }
 
-    fn cell(&self) -> &Arc<TensorCell> {
+    fn cell(&self) -> &TensorCell {
         &self.handle.cell
     }
 
@@ -263,7 +257,7 @@ impl<T: Element> Tensor<T> {
     /// # Errors
     /// [`Error::Stale`], or [`Error::ScopeFinishing`] if the parent takes nothing any more.
     pub fn promote(&self) -> Result<(), Error> {
-        self.cell().engine.move_tensor(self.cell(), |from| from.parent())
+        self.cell().engine.move_tensor(&self.handle, |from| from.parent())
     }
 
     /// Gives the tensor to the manager: it lives until its last handle goes.
@@ -271,7 +265,7 @@ impl<T: Element> Tensor<T> {
     /// # Errors
     /// [`Error::Stale`].
     pub fn promote_to_manager(&self) -> Result<(), Error> {
-        self.cell().engine.move_tensor(self.cell(), |_| None)
+        self.cell().engine.move_tensor(&self.handle, |_| None)
     }
 
     /// Shows the memory in the backend's own terms, for interoperation: a `wgpu::Buffer`, a buffer of Vulkan, a device
@@ -411,7 +405,8 @@ impl<T: Element> Future for ReadFuture<T> {
     type Output = Result<Vec<T>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let cell = self.view.used.handle.cell.clone();
+        let handle = self.view.used.handle.clone();
+        let cell = &handle.cell;
         let id = self.waits.take().map_or_else(WaiterId::new, |(id, _)| id);
         if let Err(error) = cell.check_live() {
             return Poll::Ready(Err(error));
@@ -419,7 +414,7 @@ impl<T: Element> Future for ReadFuture<T> {
         if !cell.engine.options.threads {
             cell.engine.retire_and_queue_hooks();
         }
-        while let Some(point) = cell.engine.unretired_write(&cell) {
+        while let Some(point) = cell.engine.unretired_write(cell) {
             if let Some(execution) = cell.engine.poll_point(point, &Waiter::new(id, context.waker())) {
                 self.waits = Some((id, execution));
                 return Poll::Pending;

@@ -11,12 +11,12 @@ use crate::engine::Engine;
 use crate::engine::driver::NativeBlock;
 use crate::engine::quiet::quietly;
 use crate::engine::scopes::ScopeCell;
-use crate::engine::tensors::{Memory, TensorCell, TensorRequest};
+use crate::engine::tensors::{Memory, TensorRequest};
 use crate::error::{BackendError, BackendErrorKind, Error};
 use crate::manager::Manager;
 use crate::report::Usage;
 use crate::scope_ref::ScopeRef;
-use crate::tensor::{Element, Tensor, TensorOptions, element_type};
+use crate::tensor::{Element, Tensor, TensorHandle, TensorOptions, element_type};
 
 /// Tells the host engine that its memory is its own again.
 type ReleaseCallback = Box<dyn FnOnce() + Send>;
@@ -39,7 +39,7 @@ impl Engine {
         request: TensorRequest,
         release: ReleaseCallback,
         scope: Option<&Arc<ScopeCell>>,
-    ) -> Result<Arc<TensorCell>, Error> {
+    ) -> Result<Arc<TensorHandle>, Error> {
         let taken = self.enter().and_then(|pass| {
             let bytes = self.check_request(&request, scope)?;
             if bytes > self.capabilities.max_block_bytes {
@@ -130,8 +130,9 @@ impl Manager {
     ) -> Result<Tensor<T>, Error> {
         let request = request::<T>(options, Location::caller());
         // SAFETY: the caller's contract is this method's.
-        let cell = unsafe { self.engine().adopt_memory(Box::new(foreign), request, Box::new(release), None) };
-        cell.map(Tensor::new)
+        let handle =
+            unsafe { self.engine().adopt_memory(Box::new(foreign), request, Box::new(release), None) };
+        handle.map(Tensor::new)
     }
 }
 
@@ -153,9 +154,9 @@ impl ScopeRef {
         let request = request::<T>(options, Location::caller());
         let scope = &self.cell;
         // SAFETY: the caller's contract is this method's.
-        let cell =
+        let handle =
             unsafe { scope.engine.adopt_memory(Box::new(foreign), request, Box::new(release), Some(scope)) };
-        cell.map(Tensor::new)
+        handle.map(Tensor::new)
     }
 }
 

@@ -244,16 +244,17 @@ impl Engine {
             }
         }
         let mut leaks: Vec<(u64, Leak)> = self
-            .tensors
-            .lock()
-            .values()
-            .map(|cell| {
+            .live_tensors()
+            .iter()
+            .map(|handle| {
+                let cell = &handle.cell;
                 let keepers = keepers.remove(&cell.id).unwrap_or_default();
                 let leak = Leak {
                     tensor: cell.label.clone(),
                     bytes: cell.bytes,
                     site: cell.site,
-                    handles: cell.holders().saturating_sub(keepers.holds),
+                    // One is the list's.
+                    handles: Arc::strong_count(handle).saturating_sub(keepers.holds + 1),
                     kept_by: keepers.names,
                 };
                 (cell.id, leak)
@@ -321,10 +322,7 @@ impl Engine {
     fn shut_down(self: &Arc<Self>, mut found: Found) -> CloseReport {
         self.stop_threads();
         self.run_left_over_jobs();
-        let tensors: Vec<_> = self.tensors.lock().values().cloned().collect();
-        for tensor in tensors {
-            self.end_tensor(&tensor, self.closed_reason());
-        }
+        self.end_all_tensors();
         // A handle that another thread dropped just now may be on its way to the pool.
         self.gate.wait_empty(0, None);
         self.retire_and_queue_hooks();

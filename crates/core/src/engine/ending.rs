@@ -14,6 +14,7 @@ use crate::error::{CleanupFailure, Error};
 use crate::event::EventKind;
 use crate::report::{CleanupError, CleanupErrorKind, MAX_REPORTED_ERRORS, Outcome, ScopeReport};
 use crate::sync::MutexGuard;
+use crate::tensor::TensorHandle;
 
 impl ScopeCell {
     /// Adds failed executions that nobody has looked at, each before what came after it (L13).
@@ -56,10 +57,11 @@ impl ScopeCell {
         inner.error_count += failure.report.error_count.saturating_sub(shown);
     }
 
-    pub(crate) fn release_tensors(self: &Arc<Self>, tensors: Vec<Arc<crate::engine::tensors::TensorCell>>) {
+    pub(crate) fn release_tensors(self: &Arc<Self>, tensors: Vec<Arc<TensorHandle>>) {
         let mut count = 0;
         let mut bytes = 0;
-        for tensor in &tensors {
+        for handle in &tensors {
+            let tensor = &handle.cell;
             if self.engine.end_local_tensor(tensor, self) {
                 count += 1;
                 bytes += tensor.bytes;

@@ -193,10 +193,11 @@ impl Engine {
         callback: Option<SharedError>,
     ) -> Error {
         let memory = self.memory_report();
-        let cells: Vec<_> = self.tensors.lock().values().cloned().collect();
         // Adopted memory is not of the budget.
-        let mut largest: Vec<Holder> = cells
+        let mut largest: Vec<Holder> = self
+            .live_tensors()
             .iter()
+            .map(|handle| &handle.cell)
             .filter(|cell| cell.granted_bytes() > 0)
             .map(|cell| Holder { label: cell.label.clone(), bytes: cell.bytes })
             .collect();

@@ -37,7 +37,7 @@ pub(crate) mod wait;
 pub(crate) mod wakers;
 
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use slotmap::SlotMap;
@@ -52,7 +52,7 @@ use crate::engine::jobs::CleanupQueue;
 use crate::engine::kernels::{KernelKey, KernelSlot};
 use crate::engine::pool::Pool;
 use crate::engine::scopes::ScopeCell;
-use crate::engine::tensors::{TensorCell, TensorKey};
+use crate::engine::tensors::TensorKey;
 use crate::engine::threads::Threads;
 use crate::engine::timeline::Queue;
 use crate::engine::wakers::Waiter;
@@ -62,6 +62,7 @@ use crate::manager::{ManagerOptions, OutOfMemoryCallback, TrimPolicy};
 use crate::report::MAX_REPORTED_ERRORS;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
+use crate::tensor::TensorHandle;
 
 /// What was asked for when the manager was opened.
 pub(crate) struct Options {
@@ -86,7 +87,10 @@ pub(crate) struct Engine {
     pub pool: Mutex<Pool>,
     /// Blocks have arrived at the driver.
     pub pool_changed: Condvar,
-    pub tensors: Mutex<SlotMap<TensorKey, Arc<TensorCell>>>,
+    /// Every tensor whose life has not ended. One that cannot be upgraded is about to leave.
+    pub tensors: Mutex<SlotMap<TensorKey, Weak<TensorHandle>>>,
+    /// A tensor has left while somebody closed.
+    pub tensors_changed: Condvar,
     pub kernels: Mutex<SlotMap<KernelKey, KernelSlot>>,
     pub roots: Mutex<Vec<Arc<ScopeCell>>>,
     pub idle_arenas: Mutex<Vec<Arc<Arena>>>,
@@ -146,6 +150,7 @@ impl Engine {
             },
             on_out_of_memory: options.on_out_of_memory,
             tensors: Mutex::new(SlotMap::with_key()),
+            tensors_changed: Condvar::new(),
             kernels: Mutex::new(SlotMap::with_key()),
             roots: Mutex::new(Vec::new()),
             idle_arenas: Mutex::new(Vec::new()),

@@ -133,7 +133,7 @@ impl Engine {
         for (at, (tensor, access)) in uses.iter().enumerate() {
             let aliased = uses[at + 1..].iter().any(|(other, other_access)| {
                 (access.writes() || other_access.writes())
-                    && Arc::ptr_eq(&tensor.handle.cell, &other.handle.cell)
+                    && Arc::ptr_eq(&tensor.handle, &other.handle)
                     && overlap(&tensor.range, &other.range)
             });
             if aliased {
@@ -147,7 +147,7 @@ impl Engine {
     }
 
     /// Refuses a tensor that is stale or of another manager (L3).
-    pub(crate) fn check_tensor(self: &Arc<Self>, cell: &Arc<TensorCell>) -> Result<(), Error> {
+    pub(crate) fn check_tensor(self: &Arc<Self>, cell: &TensorCell) -> Result<(), Error> {
         if !Arc::ptr_eq(self, &cell.engine) {
             return Err(Error::ForeignManager {
                 kind: ResourceKind::Tensor,

@@ -3,6 +3,7 @@
 //! Not here: the order in which room is made, and giving up (`engine/memory.rs`).
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -68,7 +69,8 @@ fn count_holds(recording: &Recording, held: &mut HashMap<u64, (usize, u64)>) {
         uses.map(|(tensor, _)| &tensor.handle).chain(recording.tensors.iter().map(|known| &known.handle));
     for handle in handles {
         let cell = &handle.cell;
-        let (others, _) = held.entry(cell.id).or_insert_with(|| (cell.holders(), cell.granted_bytes()));
+        let (others, _) =
+            held.entry(cell.id).or_insert_with(|| (Arc::strong_count(handle), cell.granted_bytes()));
         *others = others.saturating_sub(1);
     }
 }

@@ -3,7 +3,7 @@
 //! Not here: running the stack and the hooks (`engine/finish.rs`). The handles are in `scope.rs`.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::backend::QueueId;
@@ -23,6 +23,7 @@ use crate::event::EventKind;
 use crate::report::{CleanupError, CleanupErrorKind, MAX_REPORTED_ERRORS, Outcome, ScopeReport};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::tensor::TensorHandle;
 
 pub(crate) struct ScopeCell {
     pub engine: Arc<Engine>,
@@ -73,7 +74,7 @@ pub(crate) struct ScopeInner {
     pub execution_hooks: ExecutionHooks,
     pub after_release: Vec<Arc<Registration>>,
     pub registrations: Vec<Arc<Registration>>,
-    pub tensors: HashMap<u64, Arc<TensorCell>>,
+    pub tensors: HashMap<u64, Weak<TensorHandle>>,
     live_bytes: u64,
     pub peak_bytes: u64,
     /// Submitted and not retired.
@@ -463,11 +464,12 @@ impl ScopeCell {
     // Tensors.
 
     /// Makes a tensor local to this scope.
-    pub(crate) fn adopt_tensor(self: &Arc<Self>, cell: &Arc<TensorCell>) -> Result<(), Error> {
+    pub(crate) fn adopt_tensor(self: &Arc<Self>, handle: &Arc<TensorHandle>) -> Result<(), Error> {
+        let cell = &handle.cell;
         let inside = frames::inside_hook_under(self);
         let mut inner = self.inner.lock();
         self.admits(&inner, inside)?;
-        if inner.tensors.insert(cell.id, cell.clone()).is_none() {
+        if inner.tensors.insert(cell.id, Arc::downgrade(handle)).is_none() {
             inner.live_bytes += cell.bytes;
             inner.peak_bytes = inner.peak_bytes.max(inner.live_bytes);
         }
@@ -475,23 +477,25 @@ impl ScopeCell {
     }
 
     /// The tensor has ended or moved away.
-    pub(crate) fn forget_tensor(&self, cell: &Arc<TensorCell>) {
+    pub(crate) fn forget_tensor(&self, cell: &TensorCell) {
         let mut inner = self.inner.lock();
         if inner.tensors.remove(&cell.id).is_some() {
             inner.live_bytes -= cell.bytes;
         }
     }
 
-    pub(crate) fn holds_tensor(&self, cell: &Arc<TensorCell>) -> bool {
+    pub(crate) fn holds_tensor(&self, cell: &TensorCell) -> bool {
         self.inner.lock().tensors.contains_key(&cell.id)
     }
 
-    /// Takes all local tensors out, to be ended.
-    pub(crate) fn take_tensors(inner: &mut ScopeInner) -> Vec<Arc<TensorCell>> {
+    /// Takes all local tensors out, to be ended. One whose last handle is going just now ends by that.
+    #[must_use = "dropped where no lock is held"]
+    pub(crate) fn take_tensors(inner: &mut ScopeInner) -> Vec<Arc<TensorHandle>> {
         inner.live_bytes = 0;
-        let mut tensors: Vec<_> = std::mem::take(&mut inner.tensors).into_values().collect();
+        let tensors = std::mem::take(&mut inner.tensors);
+        let mut tensors: Vec<_> = tensors.into_values().filter_map(|tensor| tensor.upgrade()).collect();
         // Newest first, so that events have one order on every backend (L27).
-        tensors.sort_by_key(|cell| std::cmp::Reverse(cell.id));
+        tensors.sort_by_key(|handle| std::cmp::Reverse(handle.cell.id));
         tensors
     }
 

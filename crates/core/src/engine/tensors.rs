@@ -3,7 +3,7 @@
 //! Handles are in `tensor.rs`; this is what they point to.
 
 use std::any::TypeId;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use slotmap::{Key, KeyData, new_key_type};
 use smallvec::SmallVec;
@@ -45,8 +45,6 @@ pub(crate) struct TensorCell {
     pub site: Site,
     /// Its place among the manager's tensors, as a number. Written under their lock.
     key: AtomicU64,
-    /// What the user's handles and the recordings share.
-    handle: OnceLock<Weak<TensorHandle>>,
     state: Mutex<TensorState>,
     /// Held while it moves to another scope: one move at a time.
     moving: Mutex<()>,
@@ -225,16 +223,6 @@ impl TensorCell {
         }
     }
 
-    pub(crate) fn set_handle(&self, handle: &Arc<TensorHandle>) {
-        let known = self.handle.set(Arc::downgrade(handle));
-        debug_assert!(known.is_ok(), "a tensor has one shared handle");
-    }
-
-    /// How many handles and recorded uses there are.
-    pub(crate) fn holders(&self) -> usize {
-        self.handle.get().map_or(0, Weak::strong_count)
-    }
-
     /// Bytes of the pool that it has.
     pub(crate) fn granted_bytes(&self) -> u64 {
         self.state.lock().memory.as_ref().map_or(0, Memory::pooled_bytes)
@@ -248,7 +236,7 @@ impl TensorCell {
 /// One call that looks at a tensor's native block. It ends also when the user's code panics.
 struct Look<'a> {
     engine: &'a Arc<Engine>,
-    cell: &'a Arc<TensorCell>,
+    cell: &'a TensorCell,
     pass: Option<Pass<'a>>,
 }
 
@@ -266,7 +254,7 @@ impl Engine {
         self: &Arc<Self>,
         request: TensorRequest,
         scope: Option<&Arc<ScopeCell>>,
-    ) -> Result<Arc<TensorCell>, Error> {
+    ) -> Result<Arc<TensorHandle>, Error> {
         let _pass = self.enter()?;
         let bytes = self.check_request(&request, scope)?;
         let memory = self.acquire(&request.label, bytes)?.map(Memory::Pooled);
@@ -299,32 +287,34 @@ impl Engine {
         bytes: u64,
         memory: Option<Memory>,
         scope: Option<&Arc<ScopeCell>>,
-    ) -> Result<Arc<TensorCell>, Error> {
-        let cell = Arc::new(TensorCell {
-            engine: self.clone(),
-            id: self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1,
-            label: request.label,
-            shape: request.shape,
-            element: request.element,
-            bytes,
-            site: request.site,
-            key: AtomicU64::new(0),
-            handle: OnceLock::new(),
-            state: Mutex::new(TensorState {
-                life: Life::Live,
-                memory,
-                owner: scope.cloned(),
-                pins: 0,
-                looks: 0,
-                host: HostAccess::None,
-                uses: Uses::default(),
-            }),
-            moving: Mutex::new(()),
-            released: Condvar::new(),
+    ) -> Result<Arc<TensorHandle>, Error> {
+        let handle = Arc::new(TensorHandle {
+            cell: TensorCell {
+                engine: self.clone(),
+                id: self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1,
+                label: request.label,
+                shape: request.shape,
+                element: request.element,
+                bytes,
+                site: request.site,
+                key: AtomicU64::new(0),
+                state: Mutex::new(TensorState {
+                    life: Life::Live,
+                    memory,
+                    owner: scope.cloned(),
+                    pins: 0,
+                    looks: 0,
+                    host: HostAccess::None,
+                    uses: Uses::default(),
+                }),
+                moving: Mutex::new(()),
+                released: Condvar::new(),
+            },
         });
+        let cell = &handle.cell;
         {
             let mut tensors = self.tensors.lock();
-            let key = tensors.insert(cell.clone());
+            let key = tensors.insert(Arc::downgrade(&handle));
             cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
         }
         self.emit(scope, Some(cell.site), || EventKind::Acquire {
@@ -333,24 +323,41 @@ impl Engine {
             bytes,
         });
         if let Some(scope) = scope
-            && let Err(error) = scope.adopt_tensor(&cell)
+            && let Err(error) = scope.adopt_tensor(&handle)
         {
             // The scope began to finish in between.
-            self.end_tensor(&cell, EndOfLife::ScopeFinished(scope.label.clone()));
+            self.end_tensor(cell, EndOfLife::ScopeFinished(scope.label.clone()));
             return Err(error);
         }
-        Ok(cell)
+        Ok(handle)
+    }
+
+    /// Handles of all tensors whose life has not ended. The caller holds no lock: dropping one may end its tensor.
+    pub(crate) fn live_tensors(&self) -> Vec<Arc<TensorHandle>> {
+        self.tensors.lock().values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Ends every tensor, for a manager that closes and makes none any more.
+    pub(crate) fn end_all_tensors(self: &Arc<Self>) {
+        for handle in self.live_tensors() {
+            self.end_tensor(&handle.cell, self.closed_reason());
+        }
+        // Those whose last handle is going on another thread just now. They pass the gate before they leave.
+        let mut tensors = self.tensors.lock();
+        while !tensors.is_empty() {
+            self.tensors_changed.wait(&mut tensors);
+        }
     }
 
     /// Ends a tensor's life. Twice is nothing (L2). Its memory goes back when the device has finished (L4).
-    pub(crate) fn end_tensor(self: &Arc<Self>, cell: &Arc<TensorCell>, why: EndOfLife) {
+    pub(crate) fn end_tensor(self: &Arc<Self>, cell: &TensorCell, why: EndOfLife) {
         self.end_tensor_if(cell, why, |_| true);
     }
 
     /// As [`Engine::end_tensor`], unless the owner is another than `ours` accepts. True if it ended now.
     fn end_tensor_if(
         self: &Arc<Self>,
-        cell: &Arc<TensorCell>,
+        cell: &TensorCell,
         why: EndOfLife,
         ours: impl FnOnce(Option<&Arc<ScopeCell>>) -> bool,
     ) -> bool {
@@ -371,6 +378,9 @@ impl Engine {
             let mut tensors = self.tensors.lock();
             tensors.remove(TensorKey::from(KeyData::from_ffi(cell.key.load(Ordering::Relaxed))));
         }
+        if !self.closing.is_open() {
+            self.tensors_changed.notify_all();
+        }
         let scope = owner.as_ref();
         self.emit(scope, Some(cell.site), || EventKind::Retire {
             tensor: cell.id,
@@ -387,7 +397,7 @@ impl Engine {
     }
 
     /// Gives the memory of a tensor whose life has ended to its frontier, or to the scope's quarantine.
-    fn give_up(self: &Arc<Self>, cell: &Arc<TensorCell>, scope: Option<&Arc<ScopeCell>>) {
+    fn give_up(self: &Arc<Self>, cell: &TensorCell, scope: Option<&Arc<ScopeCell>>) {
         let (memory, uses) = {
             let mut state = cell.state.lock();
             (state.memory.take(), std::mem::take(&mut state.uses))
@@ -397,7 +407,7 @@ impl Engine {
 
     fn give_up_memory(
         self: &Arc<Self>,
-        cell: &Arc<TensorCell>,
+        cell: &TensorCell,
         memory: Option<Memory>,
         uses: Uses,
         scope: Option<&Arc<ScopeCell>>,
@@ -436,12 +446,12 @@ impl Engine {
     }
 
     /// Takes a pin away; the last one of an ended tensor gives its memory up.
-    pub(crate) fn unpin(self: &Arc<Self>, cell: &Arc<TensorCell>) {
+    pub(crate) fn unpin(self: &Arc<Self>, cell: &TensorCell) {
         self.let_go(cell, |state| state.pins -= 1);
     }
 
     /// Takes away what kept the memory; the last of it gives the memory of an ended tensor up.
-    fn let_go(self: &Arc<Self>, cell: &Arc<TensorCell>, change: impl FnOnce(&mut TensorState)) {
+    fn let_go(self: &Arc<Self>, cell: &TensorCell, change: impl FnOnce(&mut TensorState)) {
         let ended = {
             let mut state = cell.state.lock();
             change(&mut state);
@@ -458,7 +468,7 @@ impl Engine {
     /// it is until `look` returns, and closing waits for that.
     pub(crate) fn look_at_memory<R>(
         self: &Arc<Self>,
-        cell: &Arc<TensorCell>,
+        cell: &TensorCell,
         look: impl FnOnce(Option<(&NativeBlock, u64)>) -> R,
     ) -> Result<R, Error> {
         let looking = {
@@ -481,9 +491,10 @@ impl Engine {
     /// Moves a tensor to another scope, or to the manager.
     pub(crate) fn move_tensor(
         self: &Arc<Self>,
-        cell: &Arc<TensorCell>,
+        handle: &Arc<TensorHandle>,
         to: impl FnOnce(&Arc<ScopeCell>) -> Option<Arc<ScopeCell>>,
     ) -> Result<(), Error> {
+        let cell = &handle.cell;
         cell.check_live()?;
         let _pass = self.enter().map_err(|error| cell.stale_if_closed(error))?;
         let _moving = cell.moving.lock();
@@ -491,7 +502,7 @@ impl Engine {
         let Some(from) = cell.owner() else { return cell.check_live() };
         let target = to(&from);
         if let Some(target) = &target {
-            target.adopt_tensor(cell)?;
+            target.adopt_tensor(handle)?;
         }
         let moved = {
             let mut state = cell.state.lock();
@@ -521,7 +532,7 @@ impl Engine {
     }
 
     /// Ends a tensor as local to `scope`, unless it has moved elsewhere.
-    pub(crate) fn end_local_tensor(self: &Arc<Self>, cell: &Arc<TensorCell>, scope: &Arc<ScopeCell>) -> bool {
+    pub(crate) fn end_local_tensor(self: &Arc<Self>, cell: &TensorCell, scope: &Arc<ScopeCell>) -> bool {
         // Decided and done under one lock: the tensor may be on its way elsewhere.
         let why = EndOfLife::ScopeFinished(scope.label.clone());
         self.end_tensor_if(cell, why, |owner| owner.is_some_and(|owner| Arc::ptr_eq(owner, scope)))
@@ -530,7 +541,7 @@ impl Engine {
     /// Copies from the host into a tensor's range of bytes, after everything that uses it.
     pub(crate) fn write_tensor(
         self: &Arc<Self>,
-        cell: &Arc<TensorCell>,
+        cell: &TensorCell,
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), Error> {
@@ -549,7 +560,7 @@ impl Engine {
     /// Copies a tensor's range of bytes to the host, after everything that writes it.
     pub(crate) fn read_tensor(
         self: &Arc<Self>,
-        cell: &Arc<TensorCell>,
+        cell: &TensorCell,
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<(), Error> {
@@ -576,7 +587,7 @@ impl Engine {
     }
 
     /// Waits until the host may copy, then keeps conflicting uses away.
-    fn begin_host_access(self: &Arc<Self>, cell: &Arc<TensorCell>, writes: bool) -> Result<(), Error> {
+    fn begin_host_access(self: &Arc<Self>, cell: &TensorCell, writes: bool) -> Result<(), Error> {
         loop {
             let unretired = {
                 let mut state = cell.state.lock();
@@ -618,7 +629,7 @@ impl Engine {
         }
     }
 
-    fn end_host_access(self: &Arc<Self>, cell: &Arc<TensorCell>) {
+    fn end_host_access(self: &Arc<Self>, cell: &TensorCell) {
         self.let_go(cell, |state| {
             state.host = match state.host {
                 HostAccess::Readers(count) if count > 1 => HostAccess::Readers(count - 1),
