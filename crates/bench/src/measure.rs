@@ -62,7 +62,7 @@ impl Bench {
     /// If criterion left no figures.
     pub fn time(&mut self, id: &str, mut run: impl FnMut()) -> Result<f64, Failure> {
         // Many short samples: where other programs want the processors too, most are still not interrupted.
-        self.criterion(1_000).nresamples(1_000).bench_function(id, |bencher| bencher.iter(&mut run));
+        self.criterion(1_000).nresamples(2_000).bench_function(id, |bencher| bencher.iter(&mut run));
         self.median(id)
     }
 

@@ -179,11 +179,11 @@ fn threads(bench: &Bench, rows: &mut Vec<Row>) {
 }
 
 fn scale(bench: &Bench, rows: &mut Vec<Row>) -> Result<(), Failure> {
-    if bench.wants("pool.live_1e6") {
-        many_live(bench, rows)?;
-    }
     if bench.wants("pool.budget_1_gib") {
         through_a_budget(bench, rows)?;
+    }
+    if bench.wants("pool.live_1e6") {
+        many_live(bench, rows)?;
     }
     if bench.wants("pool.scopes_1000") {
         many_scopes(bench, rows)?;
