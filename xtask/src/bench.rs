@@ -23,7 +23,7 @@ struct Topic {
 /// All topics. Adding one is a row here, and a module of the program.
 const TOPICS: [Topic; 6] = [
     Topic { name: "graph", features: &[], peer: Some(("burn", &["bench"])) },
-    Topic { name: "pool", features: &["vulkan"], peer: Some(("cubecl", &["bench", "pool"])) },
+    Topic { name: "pool", features: &["gpu-allocator"], peer: Some(("cubecl", &["bench", "pool"])) },
     Topic { name: "eval", features: &["vulkan", "wgpu"], peer: Some(("cubecl", &["bench", "eval"])) },
     Topic { name: "scope", features: &[], peer: None },
     Topic { name: "kompute", features: &["vulkan"], peer: None },

@@ -11,7 +11,7 @@ use tenure_bench::measure::{Bench, Failure, median_of};
 use tenure_bench::null::{self, NullBackend};
 use tenure_bench::report::Row;
 use tenure_bench::resident::resident;
-#[cfg(feature = "vulkan")]
+#[cfg(feature = "gpu-allocator")]
 use tenure_bench::scaling::paired;
 use tenure_bench::scaling::{paired_ratio, relative_scaling};
 
@@ -27,7 +27,7 @@ pub fn rows(bench: &mut Bench) -> Result<Vec<Row>, Failure> {
     hot_loops(bench, &mut rows)?;
     live_scaling(bench, &mut rows)?;
     threads(bench, &mut rows);
-    #[cfg(feature = "vulkan")]
+    #[cfg(feature = "gpu-allocator")]
     beside_gpu_allocator(bench, &mut rows)?;
     rows.append(&mut scale_rows);
     Ok(rows)
@@ -110,7 +110,7 @@ fn live_scaling(bench: &Bench, rows: &mut Vec<Row>) -> Result<(), Failure> {
 
 /// Tenure on Vulkan and gpu-allocator on the same device: memory for 1 MiB taken and given back, in pairs. Both keep one
 /// alive meanwhile, so that neither goes to the driver.
-#[cfg(feature = "vulkan")]
+#[cfg(feature = "gpu-allocator")]
 fn beside_gpu_allocator(bench: &Bench, rows: &mut Vec<Row>) -> Result<(), Failure> {
     use crate::raw_vulkan::Raw;
     use gpu_allocator::MemoryLocation;

@@ -28,6 +28,7 @@ pub struct Raw {
     // Loaded functions are used as long as this lives.
     _entry: ash::Entry,
     pub instance: ash::Instance,
+    #[cfg(feature = "gpu-allocator")]
     pub physical: vk::PhysicalDevice,
     pub device: ash::Device,
     queue: vk::Queue,
@@ -98,6 +99,7 @@ impl Raw {
             name: name.to_owned(),
             _entry: entry,
             instance,
+            #[cfg(feature = "gpu-allocator")]
             physical,
             device,
             queue,
@@ -139,6 +141,7 @@ impl Raw {
     }
 
     /// What the memory needs that a buffer of `bytes` is bound to.
+    #[cfg(feature = "gpu-allocator")]
     pub fn requirements(&self, bytes: u64) -> Result<vk::MemoryRequirements, Failure> {
         let info = vk::BufferCreateInfo::default().size(bytes).usage(vk::BufferUsageFlags::STORAGE_BUFFER);
         // SAFETY: the size is not 0.
