@@ -28,7 +28,7 @@ const MIB: u64 = 1 << 20;
 const POLICIES: [(&str, TrimPolicy); 4] = [
     ("every_execution", TrimPolicy::EveryExecution),
     ("on_finish", TrimPolicy::OnFinish),
-    // Above what one image needs, so that a batch of such images keeps its memory.
+    // Between what one image needs and what images of many sizes leave in the cache.
     ("watermark", TrimPolicy::Watermark { high: 32 * MIB, low: 0 }),
     ("never", TrimPolicy::Never),
 ];
