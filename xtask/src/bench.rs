@@ -4,19 +4,38 @@
 //! Not here: what is measured (`crates/bench`, `integrations`).
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
 
 use crate::workspace::{Problem, Verdict, cargo, root};
 
+/// One topic: what its program is built with, and the heavy peer beside it.
+struct Topic {
+    name: &'static str,
+    /// Features of `tenure-bench`.
+    features: &'static [&'static str],
+    /// A workspace under `integrations`, and what its program is told.
+    peer: Option<(&'static str, &'static [&'static str])>,
+}
+
+/// All topics. Adding one is a row here, and a module of the program.
+const TOPICS: [Topic; 6] = [
+    Topic { name: "graph", features: &[], peer: Some(("burn", &["bench"])) },
+    Topic { name: "pool", features: &["gpu-allocator"], peer: Some(("cubecl", &["bench", "pool"])) },
+    Topic { name: "eval", features: &["vulkan", "wgpu"], peer: Some(("cubecl", &["bench", "eval"])) },
+    Topic { name: "scope", features: &[], peer: None },
+    Topic { name: "kompute", features: &["vulkan"], peer: None },
+    Topic { name: "chain", features: &["chain", "vulkan", "wgpu"], peer: None },
+];
+
 /// The command line of `cargo xtask bench`.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
-    /// What to measure: graph.
+    /// What to measure: graph, pool, eval, scope, kompute, chain.
     topic: String,
-    /// Write the rows to this file as JSON.
+    /// Write the rows to this file as JSON, those of peers too.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Draw the figures to this file as SVG.
@@ -28,7 +47,7 @@ pub struct Arguments {
     /// A tenth of the work: to see that it runs, not to quote.
     #[arg(long)]
     quick: bool,
-    /// Then run the bench beside the topic's heavy peer, in its own workspace: graph has Burn.
+    /// Then run the bench beside the topic's heavy peer, in its own workspace: graph has Burn, pool and eval have CubeCL.
     #[arg(long)]
     peers: bool,
 }
@@ -36,31 +55,51 @@ pub struct Arguments {
 /// Runs the topic.
 ///
 /// # Errors
-/// If cargo cannot be started, or the topic has no peers and they were asked for.
+/// If cargo cannot be started, there is no such topic, or it has no peers and they were asked for.
 pub fn command(arguments: &Arguments) -> Verdict {
-    let own = cargo(["run", "--release", "--package", "tenure-bench", "--", &arguments.topic]);
+    let topic = find(&arguments.topic)?;
+    let peer = match (arguments.peers, topic.peer) {
+        (true, None) => {
+            return Err(Problem::new(format!("there is no bench beside peers for `{}`", topic.name)));
+        }
+        (true, peer) => peer,
+        (false, _) => None,
+    };
+    let mut own = cargo(["run", "--release", "--package", "tenure-bench"]);
+    if !topic.features.is_empty() {
+        own.arg("--features").arg(topic.features.join(","));
+    }
+    own.arg("--").arg(topic.name);
     if !run(own, arguments)? {
         return Ok(false);
     }
-    if !arguments.peers {
-        return Ok(true);
-    }
-    let manifest = match arguments.topic.as_str() {
-        "graph" => root().join("integrations/burn/Cargo.toml"),
-        topic => return Err(Problem::new(format!("there is no bench beside peers for `{topic}`"))),
-    };
+    let Some((workspace, words)) = peer else { return Ok(true) };
     let mut peers = cargo(["run", "--release", "--manifest-path"]);
-    peers.arg(manifest).arg("--").arg("bench");
+    peers.arg(root().join("integrations").join(workspace).join("Cargo.toml")).arg("--").args(words);
+    if let Some(file) = &arguments.json {
+        peers.arg("--json").arg(from_here(file)?);
+    }
     let status = peers.status().map_err(Problem::while_doing("starting cargo"))?;
     Ok(status.success())
 }
 
-fn run(mut command: Command, arguments: &Arguments) -> Verdict {
+fn find(name: &str) -> Result<&'static Topic, Problem> {
+    TOPICS.iter().find(|topic| topic.name == name).ok_or_else(|| {
+        let names: Vec<_> = TOPICS.iter().map(|topic| topic.name).collect();
+        Problem::new(format!("there is no topic `{name}`; there is: {}", names.join(", ")))
+    })
+}
+
+/// Cargo is started in the root of the repository; files are named from here.
+fn from_here(file: &Path) -> Result<PathBuf, Problem> {
     let current = std::env::current_dir().map_err(Problem::while_doing("asking where this is"))?;
+    Ok(current.join(file))
+}
+
+fn run(mut command: Command, arguments: &Arguments) -> Verdict {
     for (flag, file) in [("--json", &arguments.json), ("--chart", &arguments.chart)] {
         if let Some(file) = file {
-            // Cargo is started in the root of the repository; the file is named from here.
-            command.arg(flag).arg(current.join(file));
+            command.arg(flag).arg(from_here(file)?);
         }
     }
     if let Some(filter) = &arguments.filter {
@@ -71,4 +110,27 @@ fn run(mut command: Command, arguments: &Arguments) -> Verdict {
     }
     let status = command.status().map_err(Problem::while_doing("starting cargo"))?;
     Ok(status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_topic_lists_what_exists() {
+        let message = find("speed").map(|topic| topic.name).unwrap_err().to_string();
+        assert!(message.contains("no topic `speed`") && message.contains("graph, pool"), "{message}");
+    }
+
+    #[test]
+    fn topics_with_a_peer_have_its_workspace() {
+        for topic in &TOPICS {
+            let Some((workspace, _)) = topic.peer else { continue };
+            assert!(
+                root().join("integrations").join(workspace).join("Cargo.toml").exists(),
+                "{}",
+                topic.name
+            );
+        }
+    }
 }

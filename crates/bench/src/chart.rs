@@ -28,7 +28,7 @@ pub fn draw(report: &Report) -> String {
 }
 
 fn bar(svg: &mut String, row: &Row, y: usize) {
-    let mark = row.limit.or(row.baseline_value);
+    let mark = row.limit_as_value().or(row.baseline_value);
     let full = row.value.max(mark.unwrap_or(0.0)).max(f64::MIN_POSITIVE);
     let length = BARS * row.value / full;
     let colour = if row.is_kept() == Some(false) { "#c0392b" } else { "#2e7d64" };

@@ -100,7 +100,7 @@ fn live_scaling(bench: &Bench, rows: &mut Vec<Row>) {
         let held: Vec<Node<Saved>> = (0..live).map(|_| graph.leaf(saved())).collect();
         move || drop(black_box(graph.node(saved(), [&held[0]])))
     };
-    let value = paired_ratio(bench.scaled(200_000), beside(100_000), beside(100));
+    let value = paired_ratio(bench.scaled(20_000), beside(100_000), beside(100));
     rows.push(Row::new("graph.live_scaling", value, "ratio").at_most(1.2));
 }
 

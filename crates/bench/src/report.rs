@@ -1,6 +1,7 @@
 //! Rows of figures: as a table, and as JSON.
 
 use std::fmt;
+use std::path::Path;
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -20,14 +21,26 @@ pub struct Row {
     pub baseline: Option<String>,
     /// The figure of that.
     pub baseline_value: Option<f64>,
-    /// `value / baseline_value`.
+    /// `value / baseline_value`; none where that is 0.
     pub ratio: Option<f64>,
-    /// What the figure has to be, at most; or at least, where `at_least` is true.
+    /// What the figure has to keep, if anything.
     #[serde(skip)]
     pub limit: Option<f64>,
-    /// Whether the limit is a lower one.
+    /// What the limit is.
     #[serde(skip)]
-    pub at_least: bool,
+    pub bound: Bound,
+}
+
+/// What a row's limit is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bound {
+    /// The most that the value may be.
+    #[default]
+    Most,
+    /// The least that the value may be.
+    Least,
+    /// The most that the ratio to the baseline may be.
+    MostRatio,
 }
 
 impl Row {
@@ -41,7 +54,7 @@ impl Row {
             baseline_value: None,
             ratio: None,
             limit: None,
-            at_least: false,
+            bound: Bound::Most,
         }
     }
 
@@ -49,8 +62,14 @@ impl Row {
     pub fn against(mut self, baseline: impl Into<String>, value: f64) -> Self {
         self.baseline = Some(baseline.into());
         self.baseline_value = Some(value);
-        self.ratio = Some(self.value / value);
+        // Nothing has no parts.
+        self.ratio = (value != 0.0).then(|| self.value / value);
         self
+    }
+
+    /// A row of what one thing is as a part of another, whose own figure is then 1.
+    pub fn part(id: impl Into<String>, part: f64, of: impl Into<String>) -> Self {
+        Row::new(id, part, "ratio").against(of, 1.0)
     }
 
     /// With the most that it may be.
@@ -62,14 +81,34 @@ impl Row {
     /// With the least that it may be.
     pub fn at_least(mut self, limit: f64) -> Self {
         self.limit = Some(limit);
-        self.at_least = true;
+        self.bound = Bound::Least;
+        self
+    }
+
+    /// With the most that its ratio to the baseline may be.
+    pub fn ratio_at_most(mut self, limit: f64) -> Self {
+        self.limit = Some(limit);
+        self.bound = Bound::MostRatio;
         self
     }
 
     /// Whether the figure keeps its limit; none where there is no limit.
     pub fn is_kept(&self) -> Option<bool> {
         let limit = self.limit?;
-        Some(if self.at_least { self.value >= limit } else { self.value <= limit })
+        Some(match self.bound {
+            Bound::Most => self.value <= limit,
+            Bound::Least => self.value >= limit,
+            Bound::MostRatio => self.ratio? <= limit,
+        })
+    }
+
+    /// The limit as a value, where a chart marks it.
+    pub fn limit_as_value(&self) -> Option<f64> {
+        let limit = self.limit?;
+        match self.bound {
+            Bound::Most | Bound::Least => Some(limit),
+            Bound::MostRatio => Some(limit * self.baseline_value?),
+        }
     }
 }
 
@@ -95,6 +134,27 @@ impl Report {
     pub fn to_json(&self) -> Result<String, Failure> {
         Ok(serde_json::to_string_pretty(self)?)
     }
+
+    /// Adds the rows to a JSON file of that form; makes the file if it is not there.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written, or has another form.
+    pub fn add_to(&self, file: &Path) -> Result<(), Failure> {
+        let named = |error: std::io::Error| format!("{}: {error}", file.display());
+        let mut all: serde_json::Value = match std::fs::read_to_string(file) {
+            Ok(text) => serde_json::from_str(&text)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                serde_json::json!({ "machine": self.machine, "rows": [] })
+            }
+            Err(error) => return Err(named(error).into()),
+        };
+        let rows = all.get_mut("rows").and_then(|rows| rows.as_array_mut());
+        let rows = rows.ok_or_else(|| format!("{}: there are no rows", file.display()))?;
+        for row in &self.rows {
+            rows.push(serde_json::to_value(row)?);
+        }
+        Ok(std::fs::write(file, serde_json::to_string_pretty(&all)? + "\n").map_err(named)?)
+    }
 }
 
 /// The machine's class: processor, threads, system.
@@ -115,7 +175,11 @@ impl fmt::Display for Report {
         table.set_header(["row", "value", "unit", "limit", "baseline", "its value", "ratio"]);
         for row in &self.rows {
             let limit = row.limit.map_or_else(String::new, |limit| {
-                let sign = if row.at_least { "≥" } else { "≤" };
+                let sign = match row.bound {
+                    Bound::Most => "≤",
+                    Bound::Least => "≥",
+                    Bound::MostRatio => "ratio ≤",
+                };
                 let verdict = if row.is_kept() == Some(true) { "" } else { " MISSED" };
                 format!("{sign} {limit}{verdict}")
             });
@@ -146,6 +210,9 @@ mod tests {
         assert_eq!(Row::new("a.b", 0.9, "ratio").at_least(0.85).is_kept(), Some(true));
         assert_eq!(Row::new("a.b", 0.8, "ratio").at_least(0.85).is_kept(), Some(false));
         assert_eq!(Row::new("a.b", 1.0, "ns").is_kept(), None);
+        let beside = |value| Row::new("a.b", value, "ns").against("peer", 100.0).ratio_at_most(1.1);
+        assert_eq!((beside(109.0).is_kept(), beside(111.0).is_kept()), (Some(true), Some(false)));
+        assert_eq!(beside(109.0).limit_as_value(), Some(1.1 * 100.0));
     }
 
     #[test]
@@ -158,5 +225,20 @@ mod tests {
             "baseline": "peer", "baseline_value": 40.0, "ratio": 0.25,
         }]});
         assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn rows_of_peers_are_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rows.json");
+        for id in ["a.own", "a.peer"] {
+            let rows = vec![Row::new(id, 1.0, "ns")];
+            Report { machine: "m".to_owned(), rows }.add_to(&file).unwrap();
+        }
+        let all: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!(
+            (all["rows"][0]["id"].as_str(), all["rows"][1]["id"].as_str()),
+            (Some("a.own"), Some("a.peer"))
+        );
     }
 }

@@ -51,25 +51,53 @@ pub fn relative_scaling(threads: usize, spin_rounds: u64, work: impl Fn() + Sync
     median(ratios.collect())
 }
 
-/// Pairs of [`paired_ratio`]; their median counts.
-const PAIRS: usize = 31;
+/// Pairs of [`paired`]; their medians count. Many short ones: where other programs want the processors too, most are still
+/// not interrupted.
+const PAIRS: u64 = 301;
 
-/// What `rounds` of `work` take, as a part of what `rounds` of `other` take.
-pub fn paired_ratio(rounds: u64, mut work: impl FnMut(), mut other: impl FnMut()) -> f64 {
+/// What two kinds of work took, in pairs that took turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Paired {
+    /// Median nanoseconds a round of the one.
+    pub own: f64,
+    /// Median nanoseconds a round of the other.
+    pub other: f64,
+    /// Median of what the one took as a part of what the other took, pair by pair.
+    pub ratio: f64,
+}
+
+/// Times `rounds` of `work` and `rounds` of `other`, in pairs that take turns. Rounds are few: at most a millisecond of them.
+pub fn paired(rounds: u64, work: impl FnMut(), other: impl FnMut()) -> Paired {
+    pairs(PAIRS, rounds, work, other)
+}
+
+/// Times `count` pairs of `rounds` of `work` and `rounds` of `other`.
+pub fn pairs(count: u64, rounds: u64, mut work: impl FnMut(), mut other: impl FnMut()) -> Paired {
     let time = |run: &mut dyn FnMut()| {
         let start = Instant::now();
         (0..rounds).for_each(|_| run());
-        start.elapsed().as_secs_f64()
+        start.elapsed().as_nanos() as f64 / rounds as f64
     };
-    let ratios = (0..PAIRS).map(|pair| {
-        // Each goes first as often as the other.
-        if pair % 2 == 0 {
-            let own = time(&mut work);
-            own / time(&mut other)
-        } else {
-            let others = time(&mut other);
-            time(&mut work) / others
-        }
-    });
-    median(ratios.collect())
+    let times: Vec<(f64, f64)> = (0..count)
+        .map(|pair| {
+            // Each goes first as often as the other.
+            if pair % 2 == 0 {
+                let own = time(&mut work);
+                (own, time(&mut other))
+            } else {
+                let others = time(&mut other);
+                (time(&mut work), others)
+            }
+        })
+        .collect();
+    Paired {
+        own: median(times.iter().map(|(own, _)| *own).collect()),
+        other: median(times.iter().map(|(_, other)| *other).collect()),
+        ratio: median(times.iter().map(|(own, other)| own / other).collect()),
+    }
+}
+
+/// What `rounds` of `work` take, as a part of what `rounds` of `other` take.
+pub fn paired_ratio(rounds: u64, work: impl FnMut(), other: impl FnMut()) -> f64 {
+    paired(rounds, work, other).ratio
 }

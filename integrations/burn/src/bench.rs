@@ -96,7 +96,7 @@ const LOOPS: [Loop; 4] = [
     },
 ];
 
-/// Runs all loops, prints a table, and writes JSON on request.
+/// Runs all loops, prints a table, and adds the rows to a JSON file on request.
 pub fn run(iterations: u32, json: Option<&Path>) -> Result<(), Box<dyn Error>> {
     let sides =
         Sides { tracked: Device::flex().autodiff(), plain: Device::flex(), graph: Graph::new("bench") };
@@ -125,7 +125,7 @@ pub fn run(iterations: u32, json: Option<&Path>) -> Result<(), Box<dyn Error>> {
     let report = Report::new(rows);
     println!("{} iterations a loop\n{report}", part * PARTS);
     if let Some(file) = json {
-        std::fs::write(file, report.to_json()? + "\n")?;
+        report.add_to(file)?;
     }
     Ok(())
 }

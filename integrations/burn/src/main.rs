@@ -30,7 +30,7 @@ enum Command {
         /// Iterations of each loop.
         #[arg(long, default_value_t = 500_000)]
         iterations: u32,
-        /// Write the rows to this file as JSON.
+        /// Add the rows to this file as JSON.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },

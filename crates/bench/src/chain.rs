@@ -1,0 +1,166 @@
+//! The chain of `examples/chain`, a batch of 64 images, under each trim policy: time, trims, bytes, and the share of the
+//! time that the driver had for taking memory and giving it back.
+//!
+//! Policies take turns, each run has a manager of its own. Beside the devices there is a model of one that takes long to
+//! give memory back; it is named so in every row. Not here: the chain, which is the example's.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chain::batch::{Batch, Job};
+use chain::cancel::Cancel;
+use chain::ledger::Ledger;
+use chain::progress::Progress;
+use tenure::host::HostBackend;
+use tenure::{Backend, BackendError, Manager, ManagerOptions, TrimPolicy};
+use tenure_bench::measure::{Bench, Failure, median};
+use tenure_bench::report::Row;
+
+use crate::costed::{Costed, Costs};
+
+const IMAGES: u64 = 64;
+/// Runs of each policy on each device; medians count.
+const RUNS: u64 = 7;
+const MIB: u64 = 1 << 20;
+
+/// The policies, each with its name in rows.
+const POLICIES: [(&str, TrimPolicy); 4] = [
+    ("every_execution", TrimPolicy::EveryExecution),
+    ("on_finish", TrimPolicy::OnFinish),
+    // Between what one image needs and what images of many sizes leave in the cache.
+    ("watermark", TrimPolicy::Watermark { high: 32 * MIB, low: 0 }),
+    ("never", TrimPolicy::Never),
+];
+
+/// The model: what a driver may take that waits for the device before it frees, as `cudaFree` does. Assumed, not measured.
+const MODEL: Costs = Costs { allocate: Duration::from_micros(100), free: Duration::from_micros(500) };
+const NO_COSTS: Costs = Costs { allocate: Duration::ZERO, free: Duration::ZERO };
+
+/// All rows.
+pub fn rows(bench: &mut Bench) -> Result<Vec<Row>, Failure> {
+    let folder = tempfile::tempdir()?;
+    let jobs = jobs(folder.path(), bench.scaled(IMAGES))?;
+    let mut rows = Vec::new();
+    on_device(bench, &mut rows, "chain.host", &jobs, || Ok(Costed::new(HostBackend::new(), NO_COSTS)))?;
+    #[cfg(feature = "vulkan")]
+    on_device(bench, &mut rows, "chain.vulkan", &jobs, || {
+        Ok(Costed::new(tenure::vulkan::VulkanBackend::new()?, NO_COSTS))
+    })?;
+    #[cfg(feature = "wgpu")]
+    on_device(bench, &mut rows, "chain.wgpu", &jobs, || {
+        Ok(Costed::new(tenure::wgpu::WgpuBackend::new()?, NO_COSTS))
+    })?;
+    on_device(bench, &mut rows, "chain.model", &jobs, || Ok(Costed::new(HostBackend::new(), MODEL)))?;
+    Ok(rows)
+}
+
+/// Writes the images.
+fn jobs(folder: &Path, images: u64) -> Result<Vec<Job>, Failure> {
+    let (input, output) = (folder.join("in"), folder.join("out"));
+    chain::samples::generate(&input, images as u32, || false)?;
+    std::fs::create_dir_all(&output)?;
+    let mut names: Vec<_> =
+        std::fs::read_dir(&input)?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>()?;
+    names.sort();
+    Ok(names.into_iter().map(|name| Job { source: input.join(&name), target: output.join(&name) }).collect())
+}
+
+/// One batch.
+struct Run {
+    ms: f64,
+    trims: f64,
+    frees: f64,
+    held_kib: f64,
+    peak_kib: f64,
+    giving_back: f64,
+    taking: f64,
+}
+
+fn on_device<B: Backend>(
+    bench: &Bench,
+    rows: &mut Vec<Row>,
+    on: &str,
+    jobs: &[Job],
+    open: impl Fn() -> Result<Costed<B>, BackendError>,
+) -> Result<(), Failure> {
+    if !bench.wants(on) {
+        return Ok(());
+    }
+    let runs = bench.scaled(RUNS);
+    let mut by_policy: [Vec<Run>; 4] = Default::default();
+    for round in 0..runs {
+        for at in 0..POLICIES.len() {
+            // Another one begins each time.
+            let at = (at + round as usize) % POLICIES.len();
+            by_policy[at].push(run(open()?, POLICIES[at].1, jobs)?);
+        }
+        let last = by_policy.each_ref().map(|runs| runs.last().map_or(0.0, |run| run.ms.round()));
+        eprintln!("{on}: round {} of {runs}: {last:?} ms", round + 1);
+    }
+    let [every_execution, on_finish, watermark, never] = &by_policy;
+    for ((policy, _), runs) in POLICIES.iter().zip(&by_policy) {
+        let figure = |of: fn(&Run) -> f64| median(runs.iter().map(of).collect());
+        let row = |what: &str, value, unit| Row::new(format!("{on}.{policy}{what}"), value, unit);
+        rows.push(row("", figure(|run| run.ms), "ms"));
+        rows.push(row(".trims", figure(|run| run.trims), "trims"));
+        rows.push(row(".frees", figure(|run| run.frees), "frees"));
+        rows.push(row(".held", figure(|run| run.held_kib), "KiB"));
+        rows.push(row(".peak", figure(|run| run.peak_kib), "KiB"));
+        rows.push(row(".giving_back", figure(|run| run.giving_back * 100.0), "%"));
+        rows.push(row(".taking", figure(|run| run.taking * 100.0), "%"));
+    }
+    // The rows of the device that has a driver have the plain names.
+    let plain = if on == "chain.vulkan" { "chain" } else { on };
+    let part = |own: &[Run], of: &[Run]| median(own.iter().zip(of).map(|(own, of)| own.ms / of.ms).collect());
+    let value = part(on_finish, every_execution);
+    rows.push(Row::part(format!("{plain}.on_finish_vs_every_execution"), value, "every_execution"));
+    let row = Row::part(format!("{plain}.watermark_vs_never"), part(watermark, never), "never");
+    rows.push(row.at_most(1.02));
+    let held = |runs: &[Run]| median(runs.iter().map(|run| run.held_kib).collect());
+    let (own, of) = (held(watermark), held(on_finish));
+    let row = Row::new(format!("{plain}.watermark_held"), own, "KiB").against("on_finish", of);
+    rows.push(row.at_most(1.1 * of));
+    Ok(())
+}
+
+fn run<B: Backend>(backend: Costed<B>, policy: TrimPolicy, jobs: &[Job]) -> Result<Run, Failure> {
+    let tally = backend.tally();
+    let manager = Manager::open_with(backend, ManagerOptions::builder().trim(policy).build())?;
+    let nodes = chain::chain::nodes(&manager, 1 << 20)?;
+    let ledger = Arc::new(Ledger::new(nodes.iter().map(|node| node.name())));
+    let (taken, given) = (tally.allocating(), tally.giving_back());
+    let begun = Instant::now();
+    let ended = Batch {
+        manager: &manager,
+        nodes: &nodes,
+        weights: &Arc::default(),
+        ledger: &ledger,
+        cancel: &Cancel::default(),
+        progress: &Progress::Silent,
+        fail_fast: true,
+        pause_after: None,
+    }
+    .run(jobs);
+    let seconds = begun.elapsed().as_secs_f64();
+    if ended.tally.done != jobs.len() {
+        let failures: Vec<String> =
+            ended.tally.failures.iter().map(|failure| failure.error.to_string()).collect();
+        return Err(format!("{} of {} images: {failures:?}", ended.tally.done, jobs.len()).into());
+    }
+    let memory = manager.memory();
+    let run = Run {
+        ms: seconds * 1e3,
+        trims: memory.trims as f64,
+        frees: tally.frees() as f64,
+        held_kib: memory.reserved.bytes as f64 / 1024.0,
+        peak_kib: memory.peak_reserved_bytes as f64 / 1024.0,
+        giving_back: (tally.giving_back() - given) / seconds,
+        taking: (tally.allocating() - taken) / seconds,
+    };
+    drop(nodes);
+    if !manager.close()?.is_clean() {
+        return Err("something was left when the manager closed".into());
+    }
+    Ok(run)
+}
