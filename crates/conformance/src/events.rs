@@ -1,9 +1,9 @@
 //! The contract events of lifecycle cases (L27): one text a case, the same on every backend, kept as snapshots. A case whose
 //! events differ from its snapshot fails.
 //!
-//! The text tells the lives of scopes, executions and tensors, one after the other, each in its causal order. When a device
-//! completes work, against what a user does meanwhile, is no part of it: that is nobody's promise. Cases about events
-//! themselves (`cases/observability.rs`) have the order between lives too.
+//! The text tells the lives of scopes, executions and tensors, one after the other, each in its causal order. When one thread
+//! or device does something, against what another does meanwhile, is no part of it: that is nobody's promise. Cases about
+//! events themselves (`cases/observability.rs`) have the order between lives too.
 //!
 //! The snapshots are made on the host backend by the test `events` of this package (`cargo insta` accepts changes), and are
 //! part of the suite: a backend of one's own is held to the same texts. Not here: what events there are (core).
@@ -121,29 +121,30 @@ impl Subject {
     }
 }
 
-/// The contract events as text: scopes in the order in which they first appear, in each the lives in the order in which
-/// they begin.
+/// The contract events as text: the lives of each scope, its own first and the others in the order of their texts, and the
+/// scopes in the order of theirs. Who of several comes first is no part of it.
 pub(crate) fn lives(events: &[Event]) -> String {
-    let mut places: HashMap<(Option<u64>, Subject), usize> = HashMap::new();
-    let mut lives: Vec<(usize, String)> = Vec::new();
-    let mut scopes: HashMap<Option<u64>, usize> = HashMap::new();
+    let mut scopes: HashMap<Option<u64>, HashMap<Subject, String>> = HashMap::new();
     for event in events {
         // A manager that was dropped closes on a thread of its own: whether that was told yet is no part of a case.
         if event.kind.stream() != EventStream::Contract || event.kind == EventKind::Closed {
             continue;
         }
         let scope = event.scope.as_ref().map(|(id, _)| *id);
-        let count = scopes.len();
-        let of_scope = *scopes.entry(scope).or_insert(count);
-        let place = *places.entry((scope, Subject::of(&event.kind))).or_insert_with(|| {
-            lives.push((of_scope, String::new()));
-            lives.len() - 1
-        });
-        lives[place].1.push_str(&format!("{event}\n"));
+        let life = scopes.entry(scope).or_default().entry(Subject::of(&event.kind)).or_default();
+        life.push_str(&format!("{event}\n"));
     }
-    // Stable: the lives of a scope stay in their order.
-    lives.sort_by_key(|(scope, _)| *scope);
-    lives.into_iter().map(|(_, text)| text).collect()
+    let mut texts: Vec<String> = scopes
+        .into_values()
+        .map(|mut lives| {
+            let own = lives.remove(&Subject::Scope).unwrap_or_default();
+            let mut others: Vec<String> = lives.into_values().collect();
+            others.sort_unstable();
+            own + &others.concat()
+        })
+        .collect();
+    texts.sort_unstable();
+    texts.concat()
 }
 
 /// The events of one case as they are kept: long ones are cut, and end with a count and a hash of what was cut.
