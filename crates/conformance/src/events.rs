@@ -43,6 +43,7 @@ const NOT_ONE_TEXT: &[(&str, &str)] = &[
     ("memory/a_largest_block_of_odd_size", SIZES),
     ("memory/rounding_takes_no_room_that_is_not_there", SIZES),
     ("ownership/*races_with*", RACE),
+    ("scopes/many_finish_at_once", RACE),
 ];
 
 const SIZES: &str = "the sizes in it follow the device's alignment and limits";
