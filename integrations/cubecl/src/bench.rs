@@ -4,6 +4,7 @@ use std::hint::black_box;
 use std::path::Path;
 
 use cubecl::prelude::*;
+use cubecl_runtime::runtime::Runtime;
 use cubecl_wgpu::{WgpuDevice, WgpuRuntime};
 use tenure::{Access, KernelSource, ManagerOptions, TrimPolicy, op};
 use tenure_bench::measure::Failure;
