@@ -32,7 +32,12 @@ impl HostBlock {
 
     /// Where the block begins: a tensor in it begins at its offset from there. Valid while the block is not freed.
     pub fn start(&self) -> NonNull<u8> {
-        self.memory.start()
+        self.memory().start()
+    }
+
+    /// The block's memory, as a program would hand in memory of its own.
+    pub fn memory(&self) -> HostMemory {
+        self.memory.place_of_all()
     }
 
     pub(crate) fn range(&self, offset: u64, bytes: u64) -> Range {

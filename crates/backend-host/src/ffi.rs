@@ -78,9 +78,9 @@ impl Memory {
         Memory { allocation: None, start: memory.start, len: memory.bytes }
     }
 
-    /// Where it begins.
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
+    /// Where it is.
+    pub(crate) fn place_of_all(&self) -> HostMemory {
+        HostMemory { start: self.start, bytes: self.len }
     }
 
     /// Whether it counts as allocated.

@@ -28,10 +28,7 @@ pub fn suite(name: &str) -> Option<Suite> {
         #[cfg(feature = "host")]
         "host" => Some(
             Suite::new(name, || Ok(tenure_backend_host::HostBackend::new()))
-                .engine_memory::<tenure_backend_host::HostBackend>(|block| {
-                    let bytes = usize::try_from(block.bytes()).expect("a block is in the address space");
-                    tenure_backend_host::HostMemory::new(block.start(), bytes)
-                })
+                .engine_memory::<tenure_backend_host::HostBackend>(tenure_backend_host::HostBlock::memory)
                 .expectations(host_expectations()),
         ),
         #[cfg(feature = "vulkan")]
@@ -63,6 +60,23 @@ pub fn suite(name: &str) -> Option<Suite> {
 mod cuda;
 #[cfg(feature = "vulkan")]
 mod vulkan;
+/// Everything is required but what needs host closures as kernels, which a device never runs.
+#[cfg(any(feature = "vulkan", feature = "cuda"))]
+fn device_expectations() -> Expectations {
+    const HOST: &str = "a kernel on a device cannot fail alone, and host closures do not run there";
+    let unsupported = [
+        "sequences/a_failed_one_can_be_evaluated_again",
+        "sequences/ways_out_of_failed",
+        "sequences/a_failure_stays_with_its_execution",
+        "hooks/a_kernel_that_fails_is_told_by_finish",
+        "cancellation/failed_work_is_told_all_the_same",
+        "observability/events_of_a_failed_execution",
+        "input/wrong_parameters",
+    ];
+    let required = Expectations::new().require("*");
+    unsupported.into_iter().fold(required, |list, case| list.unsupported(case, HOST))
+}
+
 /// What is expected of the wgpu backend. Topics of which every case runs are required. In the others what needs host
 /// closures that fail, a second queue, blocks in ranges or recordings that repeat is skipped by its requirement: wgpu has
 /// none of these for good.

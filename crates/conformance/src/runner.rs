@@ -141,12 +141,7 @@ impl Runner {
     pub fn events_of(&self, case: &Case) -> Option<Result<String, String>> {
         Recorded::of(case)?;
         let bed = self.bed.fresh_and(Listening::On);
-        let own = panics::catch(|| (case.run)(&bed));
-        if own.is_err() {
-            bed.let_go();
-        }
-        let left = bed.verify();
-        let problems: Vec<String> = own.err().into_iter().chain(left).collect();
+        let problems = live(&bed, case);
         if !problems.is_empty() {
             return Some(Err(problems.join("\n")));
         }
@@ -158,20 +153,15 @@ impl Runner {
         let recorded = Recorded::of(case);
         let bed = self.bed.fresh_and(if recorded.is_some() { Listening::On } else { Listening::Off });
         let before = self.census.as_ref().map(|count| count());
-        let own = panics::catch(|| (case.run)(&bed));
-        if own.is_err() {
-            bed.let_go();
-        }
-        let mut left = bed.verify();
+        let mut problems = live(&bed, case);
         let after = self.census.as_ref().map(|count| count());
         if bed.abandoned() == 0 && before != after {
             let (before, after) = (before.unwrap_or(0), after.unwrap_or(0));
-            left.push(format!(
+            problems.push(format!(
                 "L19: the driver had {before} objects before the case, and has {after} after it"
             ));
         }
-        let complaints = self.complaints.as_ref().map(|ask| ask()).unwrap_or_default();
-        let mut problems: Vec<String> = own.err().into_iter().chain(left).chain(complaints).collect();
+        problems.extend(self.complaints.as_ref().map(|ask| ask()).unwrap_or_default());
         // Of a case that failed half-way the events say nothing.
         if problems.is_empty()
             && let Some(recorded) = recorded
@@ -180,6 +170,15 @@ impl Runner {
         }
         if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
     }
+}
+
+/// Runs the case to the end of its managers, and says what is wrong: its own panic first, then what it left behind.
+fn live(bed: &Bed, case: &Case) -> Vec<String> {
+    let own = panics::catch(|| (case.run)(bed));
+    if own.is_err() {
+        bed.let_go();
+    }
+    own.err().into_iter().chain(bed.verify()).collect()
 }
 
 impl std::fmt::Debug for Runner {

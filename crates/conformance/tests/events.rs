@@ -1,14 +1,11 @@
 //! The contract events of every lifecycle case on the host backend, one snapshot a topic (L27). The suite holds every backend
 //! to these texts.
 
-use tenure_backend_host::{HostBackend, HostMemory};
+use tenure_backend_host::{HostBackend, HostBlock};
 use tenure_conformance::{Runner, Suite, cases, events};
 
 fn runner() -> Runner {
-    let suite = Suite::new("host", || Ok(HostBackend::new())).engine_memory::<HostBackend>(|block| {
-        let bytes = usize::try_from(block.bytes()).expect("a block is in the address space");
-        HostMemory::new(block.start(), bytes)
-    });
+    let suite = Suite::new("host", || Ok(HostBackend::new())).engine_memory::<HostBackend>(HostBlock::memory);
     suite.into_runner().expect("the host backend opens")
 }
 

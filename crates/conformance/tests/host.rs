@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use tenure_backend_host::{HostBackend, HostMemory};
+use tenure_backend_host::{HostBackend, HostBlock};
 use tenure_conformance::backends::host_expectations;
 use tenure_conformance::report::Status;
 use tenure_conformance::{Planned, Runner, Suite, Verdict, cases};
@@ -16,10 +16,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(1);
     let suite = Suite::new("host", || Ok(HostBackend::new()))
-        .engine_memory::<HostBackend>(|block| {
-            let bytes = usize::try_from(block.bytes()).expect("a block is in the address space");
-            HostMemory::new(block.start(), bytes)
-        })
+        .engine_memory::<HostBackend>(HostBlock::memory)
         .expectations(host_expectations());
     let runner = match suite.into_runner() {
         Ok(runner) => Arc::new(runner),

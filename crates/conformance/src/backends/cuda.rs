@@ -48,18 +48,9 @@ fn is_as_asked(backend: &CudaBackend, software: bool) -> Result<(), BackendError
 /// Everything is required but what needs host closures as kernels, which a device never runs, and what a lost device of
 /// CUDA's does not do: be destroyed, and open again in the same process.
 fn expectations() -> Expectations {
-    const HOST: &str = "a kernel on a device cannot fail alone, and host closures do not run there";
     const STICKY: &str = "after a loss the process must restart";
-    let unsupported = [
-        ("sequences/a_failed_one_can_be_evaluated_again", HOST),
-        ("sequences/ways_out_of_failed", HOST),
-        ("sequences/a_failure_stays_with_its_execution", HOST),
-        ("hooks/a_kernel_that_fails_is_told_by_finish", HOST),
-        ("cancellation/failed_work_is_told_all_the_same", HOST),
-        ("observability/events_of_a_failed_execution", HOST),
-        ("input/wrong_parameters", HOST),
-        ("loss/a_new_manager_opens", STICKY),
-    ];
-    let required = Expectations::new().require("*");
-    unsupported.into_iter().fold(required, |list, (case, reason)| list.unsupported(case, reason))
+    let unsupported = [("loss/a_new_manager_opens", STICKY)];
+    unsupported
+        .into_iter()
+        .fold(super::device_expectations(), |list, (case, reason)| list.unsupported(case, reason))
 }

@@ -37,16 +37,8 @@ pub(super) fn suite(name: &str, staged: bool) -> Suite {
 /// Everything is required but what needs host closures as kernels, which a device never runs, and more than the one
 /// queue that the backend has.
 fn expectations() -> Expectations {
-    const HOST: &str = "a kernel on a device cannot fail alone, and host closures do not run there";
     const QUEUES: &str = "the backend has one queue";
     let unsupported = [
-        ("sequences/a_failed_one_can_be_evaluated_again", HOST),
-        ("sequences/ways_out_of_failed", HOST),
-        ("sequences/a_failure_stays_with_its_execution", HOST),
-        ("hooks/a_kernel_that_fails_is_told_by_finish", HOST),
-        ("cancellation/failed_work_is_told_all_the_same", HOST),
-        ("observability/events_of_a_failed_execution", HOST),
-        ("input/wrong_parameters", HOST),
         ("sequences/another_queue_waits_for_the_write", QUEUES),
         ("sequences/hazards_wait_on_the_device", QUEUES),
         ("sequences/reads_on_two_queues_wait_for_nothing", QUEUES),
@@ -57,6 +49,7 @@ fn expectations() -> Expectations {
         ("field/c18_no_loss_to_fragmentation", QUEUES),
         ("threads/queues_of_their_own_share_a_tensor", QUEUES),
     ];
-    let required = Expectations::new().require("*");
-    unsupported.into_iter().fold(required, |list, (case, reason)| list.unsupported(case, reason))
+    unsupported
+        .into_iter()
+        .fold(super::device_expectations(), |list, (case, reason)| list.unsupported(case, reason))
 }

@@ -42,14 +42,6 @@ impl Engine {
     ) -> Result<Arc<TensorHandle>, Error> {
         let taken = self.enter().and_then(|pass| {
             let bytes = self.check_request(&request, scope)?;
-            if bytes > self.capabilities.max_block_bytes {
-                return Err(Error::TooLarge {
-                    label: request.label.clone(),
-                    requested: bytes,
-                    limit: self.capabilities.max_block_bytes,
-                    which: "largest block",
-                });
-            }
             let asked = BlockRequest { bytes, label: &request.label };
             // SAFETY: by the caller's contract the memory is valid and nobody else's until the callback is called, which
             // is after the block was released.

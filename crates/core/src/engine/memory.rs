@@ -43,14 +43,6 @@ impl Engine {
         if bytes == 0 {
             return Ok(None);
         }
-        if bytes > self.capabilities.max_block_bytes {
-            return Err(Error::TooLarge {
-                label: label.clone(),
-                requested: bytes,
-                limit: self.capabilities.max_block_bytes,
-                which: "largest block",
-            });
-        }
         let refusal = match self.attempt(label, bytes, Fit::Roomy) {
             Ok(grant) => return Ok(Some(grant)),
             Err(refusal) => refusal,

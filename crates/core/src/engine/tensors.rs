@@ -273,11 +273,17 @@ impl Engine {
         if let Some(scope) = scope {
             scope.check_admits()?;
         }
-        bytes_of(&request.shape, request.element.bytes).ok_or_else(|| Error::SizeOverflow {
+        let bytes = bytes_of(&request.shape, request.element.bytes).ok_or_else(|| Error::SizeOverflow {
             label: request.label.clone(),
             shape: request.shape.to_vec(),
             element_bytes: request.element.bytes,
-        })
+        })?;
+        let limit = self.capabilities.max_block_bytes;
+        if bytes > limit {
+            let label = request.label.clone();
+            return Err(Error::TooLarge { label, requested: bytes, limit, which: "largest block" });
+        }
+        Ok(bytes)
     }
 
     /// Begins the life of a tensor that has its memory. On an error the memory takes the way of a tensor that has ended.
