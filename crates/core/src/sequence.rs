@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::backend::TimelinePoint;
-use crate::engine::execution::ExecutionCell;
+use crate::engine::execution::{ExecutionCell, Waited};
 use crate::engine::sequences::{Native, SequenceCell};
 use crate::engine::wait::deadline_after;
 use crate::engine::wakers::{Waiter, WaiterId};
@@ -251,7 +251,7 @@ impl Execution {
     /// [`Error::Execution`] if the work failed, [`Error::DeviceLost`], and [`Error::WouldDeadlock`] from inside
     /// one of its own hooks (L15).
     pub fn wait(&self) -> Result<(), Error> {
-        self.cell.wait(None)?.expect("a wait without a time has a result")
+        self.cell.wait(None).map(|_completed| ())
     }
 
     /// Blocks until it has retired, for `timeout` at most.
@@ -260,8 +260,8 @@ impl Execution {
     /// [`Error::TimedOut`]: the sequence is still running and holds what it holds (L7). Else as [`Execution::wait`].
     pub fn wait_timeout(&self, timeout: Duration) -> Result<(), Error> {
         match self.cell.wait(deadline_after(timeout))? {
-            Some(result) => result,
-            None => {
+            Waited::Completed => Ok(()),
+            Waited::TimedOut => {
                 let sequence = &self.cell.sequence.name;
                 let what = format!("execution {} of sequence `{sequence}`", self.cell.number);
                 Err(Error::TimedOut { what: what.into(), after: timeout })
@@ -274,7 +274,7 @@ impl Future for Execution {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let id = *self.waiter.get_or_insert_with(WaiterId::new);
-        self.cell.poll_wait(&Waiter::new(id, context.waker()))
+        let waiter = Waiter::of(&mut self.waiter, context.waker());
+        self.cell.poll_wait(&waiter)
     }
 }

@@ -17,7 +17,8 @@ pub(crate) struct FinishWait {
     scope: Arc<ScopeCell>,
     requested: Outcome,
     stage: Stage,
-    waiter: WaiterId,
+    /// Once it was polled by somebody who can be woken.
+    waiter: Option<WaiterId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,13 +30,13 @@ enum Stage {
 
 impl FinishWait {
     pub(crate) fn new(scope: Arc<ScopeCell>, requested: Outcome) -> Self {
-        FinishWait { scope, requested, stage: Stage::Begin, waiter: WaiterId::new() }
+        FinishWait { scope, requested, stage: Stage::Begin, waiter: None }
     }
 
     /// Waits for a finish that has begun.
     pub(crate) fn begun(scope: Arc<ScopeCell>) -> Self {
         scope.inner.lock().finish.waiters += 1;
-        FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting, waiter: WaiterId::new() }
+        FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting, waiter: None }
     }
 
     fn begin(&mut self) -> Result<(), Error> {
@@ -68,7 +69,7 @@ impl Future for FinishWait {
         if !self.scope.engine.options.threads {
             self.scope.engine.retire_and_queue_hooks();
         }
-        let waiter = Waiter::new(self.waiter, context.waker());
+        let waiter = Waiter::of(&mut self.waiter, context.waker());
         if self.scope.may_run() {
             if self.scope.poll_run(Mode::Finish, &waiter).is_pending() {
                 return Poll::Pending;
@@ -96,7 +97,7 @@ impl Drop for FinishWait {
                 inner.finish.waiters -= 1;
                 // The last one who waited: what the rest fails with is the manager's to keep.
                 inner.finish.unattended |= inner.finish.waiters == 0;
-                inner.wakers.remove(self.waiter)
+                self.waiter.and_then(|waiter| inner.wakers.remove(waiter))
             };
             drop(removed);
             // L18: the rest goes to the cleanup thread.

@@ -1,9 +1,9 @@
 //! The engine: the whole lifecycle, once, for every backend. Private; users hold `Manager`, `Tensor`,
 //! `ManagedScope`, `ManagedSequence` and `Execution`.
 //!
-//! Lock order, outermost first: a sequence's `inner`, a queue's `retiring`, `submitting`, an execution's `native`,
-//! a scope's `inner`, a queue's `state`, a tensor's `state`, the pool; everything else is a leaf. No lock is held
-//! while user code runs (L15). The engine is generic only in `driver.rs`.
+//! Lock order, outermost first: a queue's `retiring`, a sequence's `inner`, `submitting`, a scope's `inner`, a tensor's
+//! `state`, a queue's `state`, the pool; everything else is a leaf. No lock is held while user code runs (L15). The
+//! engine is generic only in `driver.rs`.
 
 pub(crate) mod adoption;
 pub(crate) mod arena;
@@ -34,6 +34,7 @@ pub(crate) mod sequences;
 pub(crate) mod tensors;
 pub(crate) mod threads;
 pub(crate) mod timeline;
+mod timeline_thread;
 pub(crate) mod wait;
 pub(crate) mod wakers;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::backend::QueueId;
+use crate::engine::Engine;
 use crate::engine::scopes::{Entry, ScopeCell, ScopeInner};
-use crate::engine::{Engine, frames};
 use crate::error::{Error, Site};
 use crate::event::EventKind;
 use crate::sync::Mutex;
@@ -70,9 +70,7 @@ impl Engine {
         });
         match parent {
             Some(parent) => {
-                let inside = frames::inside_hook_under(parent);
-                let mut outer = parent.inner.lock();
-                parent.admits(&outer, inside)?;
+                let mut outer = parent.lock_for_entry()?;
                 cell.inner.lock().cancelled = outer.cancelled;
                 let entry = outer.push(Entry::Child(cell.clone()));
                 drop(outer);

@@ -16,13 +16,14 @@ use crate::engine::quarantine::Quarantine;
 use crate::engine::registration::{HookRun, Registration};
 use crate::engine::sequences::SequenceCell;
 use crate::engine::tensors::TensorCell;
+use crate::engine::timeline::AfterPass;
 use crate::engine::wakers::{Wakers, Woken};
 use crate::engine::{Engine, frames};
 use crate::error::{Error, Site};
 use crate::event::EventKind;
 use crate::report::{CleanupError, CleanupErrorKind, MAX_REPORTED_ERRORS, Outcome, ScopeReport};
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::tensor::TensorHandle;
 
 pub(crate) struct ScopeCell {
@@ -237,6 +238,21 @@ impl ScopeCell {
         false
     }
 
+    /// Locks the scope for a new entry, or for an execution; refuses once it finishes, except from inside its hooks
+    /// (L10).
+    pub(crate) fn lock_for_entry(self: &Arc<Self>) -> Result<MutexGuard<'_, ScopeInner>, Error> {
+        let inner = self.inner.lock();
+        if inner.phase == Phase::Open {
+            return Ok(inner);
+        }
+        drop(inner);
+        // Asked without the lock: it looks at other scopes.
+        let inside = frames::inside_hook_under(self);
+        let inner = self.inner.lock();
+        self.admits(&inner, inside)?;
+        Ok(inner)
+    }
+
     /// Refuses new entries once the scope finishes, except from inside its hooks (L10).
     pub(crate) fn admits(&self, inner: &ScopeInner, inside: bool) -> Result<(), Error> {
         match inner.phase {
@@ -248,8 +264,7 @@ impl ScopeCell {
     }
 
     pub(crate) fn check_admits(self: &Arc<Self>) -> Result<(), Error> {
-        let inside = frames::inside_hook_under(self);
-        self.admits(&self.inner.lock(), inside)
+        self.lock_for_entry().map(drop)
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -355,11 +370,14 @@ impl ScopeCell {
 
     /// Counts an execution in, with the hooks that it will run.
     pub(crate) fn admit_execution(self: &Arc<Self>) -> Result<Admission, Error> {
-        let inside = frames::inside_hook_under(self);
-        let mut inner = self.inner.lock();
-        self.admits(&inner, inside)?;
-        if inner.cancelled && !inside {
-            return Err(Error::Cancelled { scope: self.label.clone() });
+        let mut inner = self.lock_for_entry()?;
+        if inner.cancelled {
+            drop(inner);
+            // Cleanup was not cancelled.
+            if !frames::inside_hook_under(self) {
+                return Err(Error::Cancelled { scope: self.label.clone() });
+            }
+            inner = self.lock_for_entry()?;
         }
         inner.running += 1;
         inner.executions += 1;
@@ -388,13 +406,12 @@ impl ScopeCell {
     pub(crate) fn execution_retired(
         self: &Arc<Self>,
         execution: &Arc<ExecutionCell>,
-        wake: &mut Vec<Woken>,
-        free: &mut Vec<Arc<ExecutionCell>>,
+        after: &mut AfterPass,
     ) -> bool {
         let mut inner = self.inner.lock();
         inner.running -= 1;
-        let finished = matches!(inner.phase, Phase::Finished(_));
         if let Some(Err(error)) = execution.peek() {
+            let finished = matches!(inner.phase, Phase::Finished(_));
             inner.failed_executions += 1;
             if finished {
                 // The report is out: the manager has the error (L13).
@@ -403,13 +420,13 @@ impl ScopeCell {
             if error.is_device_lost() {
                 self.record_loss(&mut inner);
             } else if !finished {
-                inner.note_failure(execution, free);
+                inner.note_failure(execution, &mut after.free);
             }
         }
         if let Some(hooks) = &execution.hooks {
             inner.batches.push_back(Batch { execution: execution.clone(), left: hooks.len() });
         }
-        inner.wakers.take_into(wake);
+        inner.wakers.take_into(&mut after.wake);
         // While it finishes, whoever finishes it was woken just now.
         let due = !inner.batches.is_empty() || inner.is_over();
         due && inner.runner.is_none() && inner.phase != Phase::Finishing
@@ -466,9 +483,7 @@ impl ScopeCell {
     /// Makes a tensor local to this scope.
     pub(crate) fn adopt_tensor(self: &Arc<Self>, handle: &Arc<TensorHandle>) -> Result<(), Error> {
         let cell = &handle.cell;
-        let inside = frames::inside_hook_under(self);
-        let mut inner = self.inner.lock();
-        self.admits(&inner, inside)?;
+        let mut inner = self.lock_for_entry()?;
         if inner.tensors.insert(cell.id, Arc::downgrade(handle)).is_none() {
             inner.live_bytes += cell.bytes;
             inner.peak_bytes = inner.peak_bytes.max(inner.live_bytes);

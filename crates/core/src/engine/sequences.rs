@@ -178,9 +178,7 @@ impl ScopeCell {
         site: Site,
     ) -> Result<Arc<SequenceCell>, Error> {
         self.engine.check_open()?;
-        let inside = frames::inside_hook_under(self);
-        let mut inner = self.inner.lock();
-        self.admits(&inner, inside)?;
+        let mut inner = self.lock_for_entry()?;
         if let Some(name) = &name
             && inner.names.contains_key(name)
         {
@@ -196,9 +194,7 @@ impl ScopeCell {
         site: Site,
     ) -> Result<Arc<SequenceCell>, Error> {
         let _pass = self.engine.enter()?;
-        let inside = frames::inside_hook_under(self);
-        let mut inner = self.inner.lock();
-        self.admits(&inner, inside)?;
+        let mut inner = self.lock_for_entry()?;
         let old = inner.names.remove(&name);
         if let Some(old) = &old {
             inner.stack.remove(&old.entry);
