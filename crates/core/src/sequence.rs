@@ -34,24 +34,24 @@ pub enum SequenceState {
     Cancelled,
 }
 
-/// Counts the user's handles of one sequence.
-struct SequenceHandle {
+/// Handle of a sequence. Cheap to clone; the scope owns the sequence. An anonymous one goes by itself when
+/// its last handle is gone and its last execution has retired (L8).
+pub struct ManagedSequence {
     cell: Arc<SequenceCell>,
 }
 
-impl Drop for SequenceHandle {
-    fn drop(&mut self) {
-        if !self.cell.engine().is_foreign_process() {
-            self.cell.forget();
-        }
+impl Clone for ManagedSequence {
+    fn clone(&self) -> Self {
+        ManagedSequence::new(self.cell.clone())
     }
 }
 
-/// Handle of a sequence. Cheap to clone; the scope owns the sequence. An anonymous one goes by itself when
-/// its last handle is gone and its last execution has retired (L8).
-#[derive(Clone)]
-pub struct ManagedSequence {
-    handle: Arc<SequenceHandle>,
+impl Drop for ManagedSequence {
+    fn drop(&mut self) {
+        if !self.cell.engine().is_foreign_process() {
+            self.cell.drop_handle();
+        }
+    }
 }
 
 impl fmt::Debug for ManagedSequence {
@@ -67,11 +67,12 @@ impl fmt::Debug for ManagedSequence {
 
 impl ManagedSequence {
     pub(crate) fn new(cell: Arc<SequenceCell>) -> Self {
-        ManagedSequence { handle: Arc::new(SequenceHandle { cell }) }
+        cell.add_handle();
+        ManagedSequence { cell }
     }
 
     fn cell(&self) -> &Arc<SequenceCell> {
-        &self.handle.cell
+        &self.cell
     }
 
     /// The name; "anonymous" for an anonymous sequence.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::finish_wait::FinishWait;
 use crate::engine::jobs::Job;
-use crate::engine::scopes::{Entry, Phase, ScopeCell};
+use crate::engine::scopes::{Phase, ScopeCell};
 use crate::engine::wait::deadline_after;
 use crate::engine::{Engine, frames};
 use crate::error::Error;
@@ -221,11 +221,8 @@ impl Engine {
             at += 1;
             let hooks = {
                 let inner = scope.inner.lock();
-                scopes.extend(inner.stack.values().filter_map(|entry| match entry {
-                    Entry::Child(child) => Some(child.clone()),
-                    _ => None,
-                }));
-                let hooks = inner.registrations.iter().map(|hook| hook.label.clone()).collect();
+                scopes.extend(inner.stack.children().cloned());
+                let hooks = inner.registrations.labels();
                 (inner.phase == Phase::Open).then_some(hooks)
             };
             if let Some(hooks) = hooks {

@@ -9,7 +9,6 @@ use crate::backend::{Submission, TimelinePoint};
 use crate::engine::Engine;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::recording::{RecordedTensor, Recording};
-use crate::engine::scopes::Admission;
 use crate::engine::sequences::{Native, SequenceCell, SequenceInner};
 use crate::engine::timeline::{Flight, Frontier};
 use crate::engine::wakers::wake_each;
@@ -94,8 +93,8 @@ impl Engine {
         if let Some(lost) = self.lost_error() {
             return Err(lost);
         }
-        let admission = match sequence.scope.admit_execution() {
-            Ok(admission) => admission,
+        let hooks = match sequence.scope.admit_execution() {
+            Ok(hooks) => hooks,
             Err(error) => {
                 if matches!(error, Error::Cancelled { .. }) {
                     inner.state = SequenceState::Cancelled;
@@ -103,7 +102,7 @@ impl Engine {
                 return Err(error);
             }
         };
-        match self.submit(sequence, &mut inner, admission) {
+        match self.submit(sequence, &mut inner, hooks) {
             Ok(execution) => Ok(execution),
             Err(error) => {
                 drop(inner);
@@ -120,7 +119,7 @@ impl Engine {
         self: &Arc<Self>,
         sequence: &Arc<SequenceCell>,
         inner: &mut SequenceInner,
-        admission: Admission,
+        hooks: usize,
     ) -> Result<Arc<ExecutionCell>, Error> {
         let SequenceInner { recording, native, state, .. } = inner;
         let recording = &*recording;
@@ -159,7 +158,7 @@ impl Engine {
         *state = SequenceState::Running;
         let scope = &sequence.scope;
         let number = scope.next_number();
-        let execution = Arc::new(ExecutionCell::new(point, number, sequence.clone(), admission.hooks));
+        let execution = Arc::new(ExecutionCell::new(point, number, sequence.clone(), hooks));
         scope.take_number(number);
         // Found by whoever retires from here on; it then waits for the sequence's lock, which the caller holds.
         queue.push(Flight { execution: execution.clone(), native: encoded });
@@ -169,7 +168,7 @@ impl Engine {
             execution: number,
         });
         drop(submitting);
-        self.work_submitted(queue.id, execution.hooks.is_some());
+        self.work_submitted(queue.id, hooks > 0);
         Ok(execution)
     }
 

@@ -9,7 +9,6 @@ use std::time::Instant;
 use crate::backend::TimelinePoint;
 use crate::engine::driver::NativeSequence;
 use crate::engine::finish::Mode;
-use crate::engine::registration::Registration;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::sequences::SequenceCell;
 use crate::engine::timeline::AfterPass;
@@ -25,9 +24,9 @@ pub(crate) struct ExecutionCell {
     /// Its number in its scope, from 1.
     pub number: u64,
     pub sequence: Arc<SequenceCell>,
-    /// The execution hooks that were registered when it was submitted.
-    pub hooks: Option<Arc<[Arc<Registration>]>>,
-    /// How far it is, for looks that take no lock. Changed under the lock of `state`.
+    /// How many execution hooks the scope had when it was submitted: those it runs.
+    pub hooks: usize,
+    /// How far it is, for looks that take no lock.
     progress: AtomicU8,
     state: Mutex<ExecutionState>,
 }
@@ -35,18 +34,35 @@ pub(crate) struct ExecutionCell {
 /// How far an execution is, as a number that an atomic can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Progress {
+pub(crate) enum Progress {
     /// Submitted, not retired.
     Running,
+    /// The same, and somebody has left a waker in the state.
+    Awaited,
     Succeeded,
     /// The failure is in the state.
     Failed,
 }
 
+impl Progress {
+    fn of_number(number: u8) -> Self {
+        match number {
+            0 => Progress::Running,
+            1 => Progress::Awaited,
+            2 => Progress::Succeeded,
+            _ => Progress::Failed,
+        }
+    }
+
+    fn has_retired(self) -> bool {
+        matches!(self, Progress::Succeeded | Progress::Failed)
+    }
+}
+
 #[derive(Default)]
 struct ExecutionState {
-    /// Here from the moment that the device was found to have failed it; published with the progress.
-    failure: Option<Error>,
+    /// Here before the progress says so.
+    failure: Option<Box<Error>>,
     /// Somebody has seen the failure: it need not be reported again at finish (L13).
     observed: bool,
     wakers: Wakers,
@@ -62,12 +78,7 @@ pub(crate) enum Waited {
 }
 
 impl ExecutionCell {
-    pub(crate) fn new(
-        point: TimelinePoint,
-        number: u64,
-        sequence: Arc<SequenceCell>,
-        hooks: Option<Arc<[Arc<Registration>]>>,
-    ) -> Self {
+    pub(crate) fn new(point: TimelinePoint, number: u64, sequence: Arc<SequenceCell>, hooks: usize) -> Self {
         ExecutionCell {
             point,
             number,
@@ -87,22 +98,18 @@ impl ExecutionCell {
     }
 
     fn progress(&self) -> Progress {
-        match self.progress.load(Ordering::Acquire) {
-            0 => Progress::Running,
-            1 => Progress::Succeeded,
-            _ => Progress::Failed,
-        }
+        Progress::of_number(self.progress.load(Ordering::Acquire))
     }
 
     /// The result, once it is there; looking at it counts as having seen a failure.
     pub(crate) fn result(&self) -> Option<Result<(), Error>> {
         match self.progress() {
-            Progress::Running => None,
+            Progress::Running | Progress::Awaited => None,
             Progress::Succeeded => Some(Ok(())),
             Progress::Failed => {
                 let mut state = self.state.lock();
                 state.observed = true;
-                state.failure.clone().map(Err)
+                state.failure.as_deref().cloned().map(Err)
             }
         }
     }
@@ -110,9 +117,9 @@ impl ExecutionCell {
     /// The result, without counting as having seen it.
     pub(crate) fn peek(&self) -> Option<Result<(), Error>> {
         match self.progress() {
-            Progress::Running => None,
+            Progress::Running | Progress::Awaited => None,
             Progress::Succeeded => Some(Ok(())),
-            Progress::Failed => self.state.lock().failure.clone().map(Err),
+            Progress::Failed => self.state.lock().failure.as_deref().cloned().map(Err),
         }
     }
 
@@ -122,7 +129,7 @@ impl ExecutionCell {
             return None;
         }
         let state = self.state.lock();
-        if state.observed { None } else { state.failure.clone() }
+        if state.observed { None } else { state.failure.as_deref().cloned() }
     }
 
     /// The result, or the promise to wake.
@@ -132,12 +139,20 @@ impl ExecutionCell {
 
     /// True once retired, else the promise to wake; without counting as having seen the result.
     pub(crate) fn poll_unseen(&self, waiter: &Waiter) -> bool {
-        if self.progress() != Progress::Running {
+        if self.progress().has_retired() {
             return true;
         }
         let mut state = self.state.lock();
-        // Under the lock it does not change: whoever publishes the result finds the waker.
-        let retired = self.progress() != Progress::Running;
+        // Before the waker is there, under the lock: whoever publishes the end sees it and comes for the waker, or has
+        // published the end before.
+        let awaited = Progress::Awaited as u8;
+        let found = self.progress.compare_exchange(
+            Progress::Running as u8,
+            awaited,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        let retired = Progress::of_number(found.unwrap_or_else(|found| found)).has_retired();
         let replaced = if retired { None } else { state.wakers.register(waiter) };
         drop(state);
         drop(replaced);
@@ -154,11 +169,11 @@ impl ExecutionCell {
     }
 
     /// Publishes the end.
-    fn complete(&self, wake: &mut Vec<Woken>) {
-        let mut state = self.state.lock();
-        let end = if state.failure.is_some() { Progress::Failed } else { Progress::Succeeded };
-        self.progress.store(end as u8, Ordering::Release);
-        state.wakers.take_into(wake);
+    fn complete(&self, end: Progress, wake: &mut Vec<Woken>) {
+        let before = self.progress.swap(end as u8, Ordering::AcqRel);
+        if Progress::of_number(before) == Progress::Awaited {
+            self.state.lock().wakers.take_into(wake);
+        }
     }
 
     /// As a future: the result, or the promise to wake.
@@ -195,7 +210,7 @@ impl ExecutionCell {
             return self.wait_and_serve(deadline);
         }
         // Hooks of the scope that a pass of this thread found to be due are its to run.
-        let mut due = self.hooks.is_some();
+        let mut due = self.hooks > 0;
         loop {
             if let Some(result) = self.result() {
                 match deadline {
@@ -215,7 +230,7 @@ impl ExecutionCell {
             };
             if engine.wait_and_retire_but_leave(self.point, left, self.scope()) {
                 due = true;
-                if self.progress() == Progress::Running {
+                if !self.progress().has_retired() {
                     engine.push_scope(self.scope(), Mode::Executions);
                 }
             }
@@ -239,8 +254,13 @@ impl ExecutionCell {
 }
 
 impl Engine {
-    /// Takes back what an execution had: its native recording, and its failure if it has failed.
-    pub(crate) fn collect_execution(self: &Arc<Self>, execution: &ExecutionCell, native: NativeSequence) {
+    /// Takes back what an execution had: its native recording, and its failure if it has failed. Returns how it ended, which
+    /// is published later.
+    pub(crate) fn collect_execution(
+        self: &Arc<Self>,
+        execution: &ExecutionCell,
+        native: NativeSequence,
+    ) -> Progress {
         let mut native = native;
         let sequence = &execution.sequence;
         let failure = match self.lost_error() {
@@ -264,14 +284,23 @@ impl Engine {
             execution: execution.number,
             ok,
         });
-        if failure.is_some() {
-            execution.state.lock().failure = failure;
+        match failure {
+            None => Progress::Succeeded,
+            Some(error) => {
+                execution.state.lock().failure = Some(Box::new(error));
+                Progress::Failed
+            }
         }
     }
 
     /// Publishes the end of an execution: result first, hooks later (L7). Adds what comes once no lock is held (L15).
-    pub(crate) fn publish_execution(self: &Arc<Self>, execution: &Arc<ExecutionCell>, after: &mut AfterPass) {
-        execution.complete(&mut after.wake);
+    pub(crate) fn publish_execution(
+        self: &Arc<Self>,
+        execution: &Arc<ExecutionCell>,
+        end: Progress,
+        after: &mut AfterPass,
+    ) {
+        execution.complete(end, &mut after.wake);
         if execution.scope().execution_retired(execution, after) {
             after.due.push(execution.scope().clone());
         }

@@ -5,21 +5,22 @@
 //! so that any other waiter, or the cleanup thread, goes on with it (L18). The order of finishing is the order
 //! of the questions in [`ScopeCell::next`].
 
-use crate::engine::ending::retire_bodies;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use crate::cleanup::{CleanupContext, ExecutionInfo, HookClass, Period};
+use crate::cleanup::{CleanupContext, ExecutionInfo, HookClass, HookId, Period};
 use crate::engine::deadlines::RunningHook;
 use crate::engine::execution::ExecutionCell;
-use crate::engine::registration::{HookRun, Registration, RunEnd};
-use crate::engine::scopes::{Entry, Phase, ScopeCell, ScopeInner};
+use crate::engine::hook_run::{HookRun, RunEnd};
+use crate::engine::scopes::{Phase, ScopeCell, ScopeInner};
+use crate::engine::stack::Entry;
 use crate::engine::wakers::{Waiter, wake_each};
 use crate::error::{EndOfLife, Error, SharedError};
 use crate::event::{EventKind, HookEnd};
 use crate::report::{CleanupError, CleanupErrorKind, Outcome, ScopeReport};
 use crate::sync::MutexGuard;
+use crate::sync::atomic::Ordering;
 
 /// How far finishing is.
 #[derive(Default)]
@@ -28,8 +29,6 @@ pub(crate) struct FinishState {
     pub entry: Option<u64>,
     /// The scope below that has to finish first.
     pub child: Option<Arc<ScopeCell>>,
-    /// Hooks have deadlines: only the cleanup thread runs them, so that finish can return (L16).
-    pub needs_cleanup_thread: bool,
     pub requested: Option<Outcome>,
     /// When waiting for executions ends.
     pub deadline: Option<Instant>,
@@ -38,10 +37,23 @@ pub(crate) struct FinishState {
     pub waiters: usize,
     /// Nobody waits for the result.
     pub unattended: bool,
+    /// It had a parent when it finished, which may ask for the result.
+    pub below_parent: bool,
     pub released_tensors: u64,
     pub released_bytes: u64,
     /// Bytes that the policy's trim gave back; none before the trim.
     pub trimmed: Option<u64>,
+}
+
+/// How a call to finish found the scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// It was open, and finishes from now on.
+    Begun,
+    /// Somebody else has begun.
+    UnderWay,
+    /// It has finished.
+    Over(Outcome),
 }
 
 /// How much of the cleanup is wanted.
@@ -64,6 +76,8 @@ enum Next {
     Child(Arc<ScopeCell>),
     /// Nothing is left in this mode.
     Idle,
+    /// The scope has finished.
+    Ended,
 }
 
 /// How a turn of the runner ended.
@@ -91,7 +105,7 @@ impl Wake for ScopeWaker {
 
 impl ScopeCell {
     pub(crate) fn has_result(&self) -> bool {
-        self.inner.lock().result.is_some()
+        self.inner.lock().has_finished()
     }
 
     pub(crate) fn wake_all(&self) {
@@ -99,19 +113,17 @@ impl ScopeCell {
         wake_each(wakers);
     }
 
-    /// Begins to finish. False if somebody else has begun.
-    ///
-    /// # Errors
-    /// `ScopeFinished` if it has finished.
-    pub(crate) fn begin_finish(self: &Arc<Self>, requested: Outcome) -> Result<bool, Error> {
+    /// Begins to finish. With `waits` the caller waits for the result, unless it has finished before.
+    pub(crate) fn begin_finish(self: &Arc<Self>, requested: Outcome, waits: bool) -> Beginning {
         let supervised = {
             let mut inner = self.inner.lock();
-            match inner.phase {
-                Phase::Finished(outcome) => {
-                    return Err(Error::ScopeFinished { scope: self.label.clone(), outcome });
-                }
-                Phase::Finishing => return Ok(false),
-                Phase::Open => {}
+            let before = inner.phase;
+            if let Phase::Finished(outcome) = before {
+                return Beginning::Over(outcome);
+            }
+            inner.finish.waiters += usize::from(waits);
+            if before == Phase::Finishing {
+                return Beginning::UnderWay;
             }
             // L10: from here on registering is refused.
             inner.phase = Phase::Finishing;
@@ -123,16 +135,16 @@ impl ScopeCell {
         if let Some(at) = supervised {
             self.engine.supervise(self, at);
         }
-        Ok(true)
+        Beginning::Begun
     }
 
     /// Begins to finish a scope that was dropped. False if somebody has begun, or it has finished.
     pub(crate) fn begin_abandon(self: &Arc<Self>, outcome: Outcome) -> bool {
-        if !matches!(self.begin_finish(outcome), Ok(true)) {
-            return false;
+        let begun = self.begin_finish(outcome, false) == Beginning::Begun;
+        if begun {
+            self.set_unattended();
         }
-        self.set_unattended();
-        true
+        begun
     }
 
     /// The outcome as it stands now.
@@ -155,7 +167,7 @@ impl ScopeCell {
 
     /// True if this thread may run the hooks: those with deadlines are the cleanup thread's.
     pub(crate) fn may_run(&self) -> bool {
-        !self.inner.lock().finish.needs_cleanup_thread || self.engine.on_cleanup_thread()
+        !self.needs_cleanup_thread.load(Ordering::SeqCst) || self.engine.on_cleanup_thread()
     }
 
     /// Goes on with the cleanup as far as possible; ready when nothing of `mode` is left.
@@ -181,7 +193,7 @@ impl ScopeCell {
 
     /// The cleanup thread finishes this scope.
     fn wait_for_cleanup_thread(self: &Arc<Self>, waiter: &Waiter) -> Turn {
-        if self.poll_result(waiter).is_ready() {
+        if self.poll_finished(waiter).is_ready() {
             return Turn::Done;
         }
         // Asked each time: it may have become the cleanup thread's meanwhile, by a hook with a deadline.
@@ -189,11 +201,22 @@ impl ScopeCell {
         Turn::Pending
     }
 
-    /// The result, or the promise to wake.
+    /// The result for one of those who wait for it, or the promise to wake.
     pub(crate) fn poll_result(&self, waiter: &Waiter) -> Poll<Result<ScopeReport, Error>> {
+        let Poll::Ready((mut inner, outcome)) = self.poll_finished(waiter) else { return Poll::Pending };
+        inner.finish.waiters -= 1;
+        // Nobody asks after the last of them but a parent.
+        let last = inner.finish.waiters == 0 && !inner.finish.below_parent;
+        let result = if last { inner.result.take() } else { inner.result.clone() };
+        let over = || Error::ScopeFinished { scope: self.label.clone(), outcome };
+        Poll::Ready(result.unwrap_or_else(|| Err(over())))
+    }
+
+    /// The scope once it has finished, or the promise to wake.
+    fn poll_finished(&self, waiter: &Waiter) -> Poll<(MutexGuard<'_, ScopeInner>, Outcome)> {
         let mut inner = self.inner.lock();
-        if let Some(result) = inner.result.clone() {
-            return Poll::Ready(result);
+        if let Phase::Finished(outcome) = inner.phase {
+            return Poll::Ready((inner, outcome));
         }
         let replaced = inner.wakers.register(waiter);
         let running = inner.running > 0;
@@ -212,7 +235,7 @@ impl ScopeCell {
             let mut inner = self.inner.lock();
             running = inner.running > 0;
             let done = match mode {
-                Mode::Finish => inner.result.is_some(),
+                Mode::Finish => inner.has_finished(),
                 Mode::Executions => inner.batches.is_empty() && inner.parked.is_none() && !inner.is_over(),
             };
             if done {
@@ -240,11 +263,16 @@ impl ScopeCell {
 
     /// One turn of the runner: user code is called here, with no lock held (L15).
     fn run(self: &Arc<Self>, mode: Mode, ticket: u64, mut active: Option<HookRun>) -> Turn {
-        let waker = Waker::from(Arc::new(ScopeWaker(Arc::downgrade(self))));
-        let mut context = Context::from_waker(&waker);
+        // Made for the first hook that may wait.
+        let mut waker = None;
         loop {
             if let Some(mut run) = active.take() {
-                match run.poll(&mut context) {
+                let waker = if run.may_wait() {
+                    waker.get_or_insert_with(|| Waker::from(Arc::new(ScopeWaker(Arc::downgrade(self)))))
+                } else {
+                    Waker::noop()
+                };
+                match run.poll(&mut Context::from_waker(waker)) {
                     Poll::Pending => {
                         let mut inner = self.inner.lock();
                         if inner.runner == Some(ticket) {
@@ -269,6 +297,7 @@ impl ScopeCell {
                 Next::Wait => return Turn::Pending,
                 Next::Child(child) => return Turn::Child(child),
                 Next::Idle => return Turn::Again,
+                Next::Ended => return Turn::Done,
             }
         }
     }
@@ -294,18 +323,17 @@ impl ScopeCell {
                 return Next::Again;
             }
             batch.left -= 1;
-            let execution = batch.execution.clone();
-            let hooks = execution.hooks.as_ref().expect("a batch has hooks");
-            let registration = hooks[batch.left].clone();
-            return self.start(inner, registration, Some(execution));
+            let (number, execution) = (batch.left, batch.execution.clone());
+            let place = inner.registrations.execution_hook(number);
+            return self.start(inner, place, Some(execution));
         }
         if mode == Mode::Executions {
             inner.runner = None;
             let wakers = inner.wakers.take();
             // The last late execution of a finished scope: its hooks have had their last run.
-            let hooks = if inner.is_over() { inner.execution_hooks.take() } else { Vec::new() };
+            let spent = inner.is_over().then(|| inner.registrations.retire(false));
             drop(inner);
-            retire_bodies(hooks.iter());
+            drop(spent);
             wake_each(wakers);
             return Next::Idle;
         }
@@ -337,9 +365,9 @@ impl ScopeCell {
             drop(failures);
             return Next::Again;
         }
-        if let Some((_, entry)) = inner.stack.pop_last() {
+        if let Some(entry) = inner.stack.pop() {
             return match entry {
-                Entry::Hook(registration) => self.start(inner, registration, None),
+                Entry::Hook(place) => self.start(inner, place, None),
                 Entry::Sequence(sequence) => {
                     drop(inner);
                     let why = EndOfLife::ScopeFinished(self.label.clone());
@@ -351,7 +379,7 @@ impl ScopeCell {
                     inner.finish.child = Some(child.clone());
                     drop(inner);
                     // Begun or even finished by somebody else: then there is only the result to wait for.
-                    if matches!(child.begin_finish(requested), Ok(true)) && !child.may_run() {
+                    if child.begin_finish(requested, false) == Beginning::Begun && !child.may_run() {
                         self.engine.push_scope(&child, Mode::Finish);
                     }
                     Next::Again
@@ -364,8 +392,8 @@ impl ScopeCell {
             self.release_tensors(tensors);
             return Next::Again;
         }
-        if let Some(registration) = inner.after_release.pop() {
-            return self.start(inner, registration, None);
+        if let Some(place) = inner.registrations.pop_after_release() {
+            return self.start(inner, place, None);
         }
         if inner.finish.trimmed.is_none() {
             inner.finish.trimmed = Some(0);
@@ -373,7 +401,7 @@ impl ScopeCell {
             self.let_go();
             return Next::Again;
         }
-        if self.arena.lock().is_some() {
+        if self.has_arena() {
             // A late hook has evaluated after the scope had let go.
             drop(inner);
             let _pass = self.engine.gate.enter();
@@ -382,36 +410,38 @@ impl ScopeCell {
         }
         debug_assert_eq!(inner.runner, Some(ticket), "only the runner ends a scope");
         self.end(inner);
-        Next::Idle
+        Next::Ended
     }
 
     /// Starts a hook, or records that it is skipped (L14).
     fn start(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, ScopeInner>,
-        registration: Arc<Registration>,
+        place: usize,
         execution: Option<Arc<ExecutionCell>>,
     ) -> Next {
+        let registration = inner.registrations.at(place);
         let deadline = registration.deadline.or(self.hook_deadline);
         if deadline.is_some() && !self.engine.on_cleanup_thread() {
-            return self.hand_to_cleanup_thread(inner, registration);
+            return self.hand_to_cleanup_thread(inner, place);
         }
         let lost = registration.class == HookClass::Device && self.engine.is_lost();
         if lost {
             self.record_loss(&mut inner);
         }
         let outcome = self.outcome(&inner);
+        let registration = inner.registrations.at_mut(place);
         let body = if lost { None } else { registration.take_body() };
         let Some(body) = body else {
-            drop(inner);
             registration.count_skip();
-            self.emit_hook(&registration, execution.as_deref(), HookEnd::Skipped);
+            drop(inner);
+            self.emit_hook(place, execution.as_deref(), HookEnd::Skipped);
             return Next::Again;
         };
         let supervised = deadline.and_then(|after| Instant::now().checked_add(after));
         if let Some(at) = supervised {
             inner.running_hook = Some(RunningHook {
-                registration: registration.clone(),
+                place,
                 execution: execution.clone(),
                 started: Instant::now(),
                 deadline: at,
@@ -429,25 +459,23 @@ impl ScopeCell {
             result: execution.peek().unwrap_or(Ok(())),
         });
         let context = CleanupContext { scope: self.clone(), outcome, execution: info };
-        Next::Run(HookRun::new(registration, execution, body, context))
+        Next::Run(HookRun::new(place, execution, body, context))
     }
 
     /// Puts a hook back that only the cleanup thread may run: it was registered with a deadline by a hook that
     /// runs inline.
-    fn hand_to_cleanup_thread(
-        self: &Arc<Self>,
-        mut inner: MutexGuard<'_, ScopeInner>,
-        registration: Arc<Registration>,
-    ) -> Next {
-        inner.finish.needs_cleanup_thread = true;
-        match registration.period {
+    fn hand_to_cleanup_thread(self: &Arc<Self>, mut inner: MutexGuard<'_, ScopeInner>, place: usize) -> Next {
+        self.needs_cleanup_thread.store(true, Ordering::SeqCst);
+        let registration = inner.registrations.at(place);
+        match registration.period() {
             Period::Scope => {
-                inner.stack.insert(registration.id, Entry::Hook(registration));
+                let HookId(id) = registration.id();
+                inner.stack.push(id, Entry::Hook(place));
             }
             Period::Execution => {
                 inner.batches.front_mut().expect("its batch is first").left += 1;
             }
-            Period::AfterRelease => inner.after_release.push(registration),
+            Period::AfterRelease => inner.registrations.push_after_release(place),
         }
         inner.runner = None;
         let phase = inner.phase;
@@ -468,11 +496,11 @@ impl ScopeCell {
     /// Records how a hook ended. False if it outlived its deadline and another runner has gone on.
     fn hook_ended(self: &Arc<Self>, ticket: u64, run: HookRun, end: RunEnd) -> bool {
         let took = run.started.elapsed();
-        let HookRun { registration, execution, .. } = run;
+        let HookRun { place, execution, .. } = run;
         let mut inner = self.inner.lock();
         if inner.runner != Some(ticket) {
             drop(inner);
-            self.hook_came_back(&registration);
+            self.hook_came_back(place);
             return false;
         }
         inner.running_hook = None;
@@ -482,12 +510,14 @@ impl ScopeCell {
             RunEnd::Panicked(_) => HookEnd::Panicked,
         };
         let error = end.into_error();
+        let registration = inner.registrations.at_mut(place);
         registration.count_run(took, error.is_some());
-        let error =
-            error.map(|(kind, source)| self.cleanup_error(kind, &registration, execution.as_deref(), source));
+        let error = error.map(|(kind, source)| {
+            self.cleanup_error(kind, &registration.label, execution.as_deref(), source)
+        });
         // What is not kept is dropped without the lock: it is the user's (L15).
         let (late, surplus) = match error {
-            Some(error) if matches!(inner.phase, Phase::Finished(_)) => (Some(error), None),
+            Some(error) if inner.has_finished() => (Some(error), None),
             Some(error) => (None, inner.add_error(error)),
             None => (None, None),
         };
@@ -497,18 +527,13 @@ impl ScopeCell {
             // A late execution's hook: the report is out, the manager has the error (L13).
             self.engine.keep_error(Error::AfterFinish(Arc::new(error)));
         }
-        self.emit_hook(&registration, execution.as_deref(), event);
+        self.emit_hook(place, execution.as_deref(), event);
         true
     }
 
-    pub(crate) fn emit_hook(
-        self: &Arc<Self>,
-        registration: &Registration,
-        execution: Option<&ExecutionCell>,
-        end: HookEnd,
-    ) {
+    pub(crate) fn emit_hook(self: &Arc<Self>, place: usize, execution: Option<&ExecutionCell>, end: HookEnd) {
         self.engine.emit(Some(self), None, || EventKind::Hook {
-            label: registration.label.clone(),
+            label: self.inner.lock().registrations.at(place).label.clone(),
             execution: execution.map(|execution| execution.number),
             end,
         });
@@ -517,13 +542,13 @@ impl ScopeCell {
     pub(crate) fn cleanup_error(
         &self,
         kind: CleanupErrorKind,
-        registration: &Registration,
+        hook: &Arc<str>,
         execution: Option<&ExecutionCell>,
         source: SharedError,
     ) -> CleanupError {
         CleanupError {
             kind,
-            hook: Some(registration.label.clone()),
+            hook: Some(hook.clone()),
             scope: self.label.clone(),
             sequence: execution.map(|execution| execution.sequence.name.clone()),
             execution: execution.map(|execution| execution.number),

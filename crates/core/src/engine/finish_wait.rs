@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::engine::finish::Mode;
+use crate::engine::finish::{Beginning, Mode};
 use crate::engine::frames;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::wakers::{Waiter, WaiterId};
@@ -40,13 +40,16 @@ impl FinishWait {
     }
 
     fn begin(&mut self) -> Result<(), Error> {
-        let engine = &self.scope.engine;
-        engine.check_process()?;
         if frames::inside_hook_under(&self.scope) {
             let what = format!("scope `{}`", self.scope.label);
             return Err(Error::WouldDeadlock { what: what.into() });
         }
-        self.scope.begin_finish(self.requested).map(drop)
+        match self.scope.begin_finish(self.requested, true) {
+            Beginning::Begun | Beginning::UnderWay => Ok(()),
+            Beginning::Over(outcome) => {
+                Err(Error::ScopeFinished { scope: self.scope.label.clone(), outcome })
+            }
+        }
     }
 }
 
@@ -64,7 +67,6 @@ impl Future for FinishWait {
                 return Poll::Ready(Err(error));
             }
             self.stage = Stage::Waiting;
-            self.scope.inner.lock().finish.waiters += 1;
         }
         if !self.scope.engine.options.threads {
             self.scope.engine.retire_and_queue_hooks();

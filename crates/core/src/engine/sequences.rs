@@ -6,11 +6,13 @@ use std::sync::Arc;
 use crate::engine::arena::Arena;
 use crate::engine::driver::NativeSequence;
 use crate::engine::recording::Recording;
-use crate::engine::scopes::{Entry, ScopeCell, ScopeInner};
+use crate::engine::scopes::{ScopeCell, ScopeInner};
+use crate::engine::stack::Entry;
 use crate::engine::{Engine, frames};
 use crate::error::{EndOfLife, Error, ResourceKind, Site};
 use crate::sequence::SequenceState;
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) struct SequenceCell {
     /// Its place on the scope's stack.
@@ -19,6 +21,8 @@ pub(crate) struct SequenceCell {
     pub named: bool,
     pub scope: Arc<ScopeCell>,
     pub site: Site,
+    /// Those that the user has. An anonymous sequence gets no more once there are none.
+    handles: AtomicUsize,
     pub inner: Mutex<SequenceInner>,
 }
 
@@ -143,9 +147,15 @@ impl SequenceCell {
         drop(recording);
     }
 
-    /// The last handle is gone.
-    pub(crate) fn forget(self: &Arc<Self>) {
-        if self.named {
+    /// The user has one handle more.
+    pub(crate) fn add_handle(&self) {
+        // Whoever makes one has the cell from a handle or from the scope: as an `Arc`'s count.
+        self.handles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The user has one handle less. An anonymous sequence that has none goes, once it is not running (L8).
+    pub(crate) fn drop_handle(self: &Arc<Self>) {
+        if self.handles.fetch_sub(1, Ordering::AcqRel) > 1 || self.named {
             return;
         }
         let mut inner = self.inner.lock();
@@ -197,7 +207,7 @@ impl ScopeCell {
         let mut inner = self.lock_for_entry()?;
         let old = inner.names.remove(&name);
         if let Some(old) = &old {
-            inner.stack.remove(&old.entry);
+            inner.stack.remove(old.entry);
         }
         let new = self.push_sequence(&mut inner, Some(name), site);
         drop(inner);
@@ -213,13 +223,14 @@ impl ScopeCell {
         name: Option<Arc<str>>,
         site: Site,
     ) -> Arc<SequenceCell> {
-        let entry = inner.next_entry + 1;
+        let entry = inner.stack.next_id();
         let cell = Arc::new(SequenceCell {
             entry,
             named: name.is_some(),
             name: name.unwrap_or_else(|| self.engine.anonymous_name.clone()),
             scope: self.clone(),
             site,
+            handles: AtomicUsize::new(0),
             inner: Mutex::new(SequenceInner {
                 state: SequenceState::Recording,
                 life: Life::Live,
@@ -228,7 +239,7 @@ impl ScopeCell {
                 forgotten: false,
             }),
         });
-        inner.push(Entry::Sequence(cell.clone()));
+        inner.stack.push(entry, Entry::Sequence(cell.clone()));
         if cell.named {
             inner.names.insert(cell.name.clone(), cell.clone());
         }
@@ -250,7 +261,7 @@ impl ScopeCell {
         let _pass = self.engine.gate.enter();
         {
             let mut inner = self.inner.lock();
-            inner.stack.remove(&cell.entry);
+            inner.stack.remove(cell.entry);
             if cell.named && inner.names.get(&cell.name).is_some_and(|named| Arc::ptr_eq(named, cell)) {
                 inner.names.remove(&cell.name);
             }
@@ -265,14 +276,6 @@ impl ScopeCell {
 
     /// The sequences in creation order.
     pub(crate) fn sequences(&self, which: impl Fn(&SequenceCell) -> bool) -> Vec<Arc<SequenceCell>> {
-        self.inner
-            .lock()
-            .stack
-            .values()
-            .filter_map(|entry| match entry {
-                Entry::Sequence(cell) if which(cell) => Some(cell.clone()),
-                _ => None,
-            })
-            .collect()
+        self.inner.lock().stack.sequences().filter(|cell| which(cell)).cloned().collect()
     }
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::backend::TimelinePoint;
 use crate::engine::finish::Mode;
+use crate::engine::hook_run::HookRun;
 use crate::engine::jobs::Job;
 use crate::engine::quiet::quietly;
-use crate::engine::registration::HookRun;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::timeline_thread::TimelineThread;
 use crate::engine::wakers::{Waiter, WaiterId};
@@ -269,14 +269,10 @@ impl Engine {
     /// Runs the execution hooks of `scope` that are due, on this thread if it may; what is pending then goes
     /// to the cleanup thread.
     pub(crate) fn run_hooks_inline(self: &Arc<Self>, scope: &Arc<ScopeCell>) {
-        let (due, inline) = {
-            let inner = scope.inner.lock();
-            (inner.has_due_hooks(), !inner.finish.needs_cleanup_thread || self.on_cleanup_thread())
-        };
-        if !due {
+        if !scope.inner.lock().has_due_hooks() {
             return;
         }
-        if inline {
+        if scope.may_run() {
             if scope.poll_run(Mode::Executions, &Waiter::nobody()).is_ready() {
                 return;
             }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::backend::{QueueId, TimelinePoint};
 use crate::engine::Engine;
 use crate::engine::driver::NativeSequence;
-use crate::engine::execution::ExecutionCell;
+use crate::engine::execution::{ExecutionCell, Progress};
 use crate::engine::gate::Pass;
 use crate::engine::jobs::Job;
 use crate::engine::scopes::ScopeCell;
@@ -50,8 +50,8 @@ pub(crate) struct Flight {
     pub native: NativeSequence,
 }
 
-/// The executions that one pass has retired.
-type Retired = SmallVec<[Arc<ExecutionCell>; 2]>;
+/// The executions that one pass has retired, and how they ended.
+type Retired = SmallVec<[(Arc<ExecutionCell>, Progress); 2]>;
 
 /// What a pass leaves to be done once no lock is held (L15).
 #[derive(Default)]
@@ -127,19 +127,22 @@ impl Queue {
     }
 
     /// Takes out what the device has finished with, up to `completed`.
-    fn take_completed(&self, completed: u64) -> (SmallVec<[Flight; 2]>, BTreeMap<u64, Vec<Deferred>>) {
+    fn take_completed(&self, completed: u64) -> (SmallVec<[Flight; 2]>, Vec<Deferred>) {
         let mut state = self.state.lock();
         // A submission that is just under way may have completed: it retires once it was taken in.
         let completed = completed.min(state.submitted);
         state.retired = state.retired.max(completed);
         let mut flights = SmallVec::new();
-        while state.inflight.front().is_some_and(|flight| flight.execution.point.value <= completed) {
-            flights.extend(state.inflight.pop_front());
+        while state.inflight.front().is_some_and(|flight| flight.execution.point.value <= completed)
+            && let Some(flight) = state.inflight.pop_front()
+        {
+            flights.push(flight);
         }
-        let mut memory = BTreeMap::new();
-        if !state.pending.is_empty() {
-            let later = state.pending.split_off(&(completed + 1));
-            memory = std::mem::replace(&mut state.pending, later);
+        let mut memory = Vec::new();
+        while let Some(first) = state.pending.first_entry()
+            && *first.key() <= completed
+        {
+            memory.extend(first.remove());
         }
         self.busy.store(!state.is_idle(), Ordering::Relaxed);
         (flights, memory)
@@ -273,7 +276,9 @@ impl Engine {
         // Woken outside lock and gate: a waker is foreign code (L15).
         drop(pass);
         wake_each(after.wake);
-        due.append(&mut after.due);
+        if !after.due.is_empty() {
+            due.append(&mut after.due);
+        }
         count
     }
 
@@ -288,15 +293,15 @@ impl Engine {
         let (flights, memory) = queue.take_completed(completed);
         let first = retired.len();
         for Flight { execution, native } in flights {
-            self.collect_execution(&execution, native);
-            retired.push(execution);
+            let end = self.collect_execution(&execution, native);
+            retired.push((execution, end));
         }
         // Before anybody learns of the results: who then looks at the figures, or trims, finds it all.
-        for deferred in memory.into_values().flatten() {
+        for deferred in memory {
             self.defer(deferred);
         }
-        for execution in &retired[first..] {
-            self.publish_execution(execution, after);
+        for (execution, end) in &retired[first..] {
+            self.publish_execution(execution, *end, after);
         }
     }
 

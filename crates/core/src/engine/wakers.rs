@@ -91,7 +91,7 @@ impl Wakers {
 }
 
 /// Wakes everybody. One that panics keeps no other asleep. The caller holds no lock (L15).
-pub(crate) fn wake_each(wakers: impl IntoIterator<Item = Woken>) {
+pub(crate) fn wake_each(wakers: Vec<Woken>) {
     for waker in wakers {
         if quietly(move || waker.wake_by_ref()).is_none() {
             tracing::error!(target: "tenure", "a waker panicked");

@@ -1,0 +1,214 @@
+//! The hooks that a scope has accepted: their bodies, the figures of their runs, and which run when.
+//!
+//! All of it stands under the scope's lock, so that accepting a hook takes no memory but room for it here. Not here: one
+//! run of a hook (`engine/hook_run.rs`), and when hooks run and in which order (`engine/finish.rs`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cleanup::{Hook, HookBody, HookClass, HookId, Period};
+use crate::engine::quiet::quietly;
+use crate::report::HookReport;
+
+/// All hooks of a scope. A hook is known by its place, in the order of registration.
+#[derive(Default)]
+pub(crate) struct Registrations {
+    all: Vec<Registration>,
+    keys: HashMap<(Period, Arc<str>), HookId>,
+    /// The places of the execution hooks.
+    execution: Vec<usize>,
+    /// The places of the `AfterRelease` hooks that have not run.
+    after_release: Vec<usize>,
+}
+
+/// A hook that a scope has accepted.
+pub(crate) struct Registration {
+    id: HookId,
+    pub label: Arc<str>,
+    key: Option<Arc<str>>,
+    period: Period,
+    pub class: HookClass,
+    pub deadline: Option<Duration>,
+    body: Body,
+    figures: Figures,
+}
+
+enum Body {
+    /// Ready for a run.
+    Here(HookBody),
+    /// A run has it, or has used it up.
+    Out,
+    /// There are no more runs.
+    Retired,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Figures {
+    runs: u64,
+    failed: u64,
+    skipped: u64,
+    total: Duration,
+    longest: Duration,
+}
+
+impl Registrations {
+    /// The hook that has this key in this period (L12).
+    pub(crate) fn of_key(&self, period: Period, key: &Arc<str>) -> Option<HookId> {
+        if self.keys.is_empty() {
+            return None;
+        }
+        self.keys.get(&(period, key.clone())).copied()
+    }
+
+    /// Accepts a hook. Returns its place.
+    pub(crate) fn push(&mut self, id: HookId, hook: Hook) -> usize {
+        let place = self.all.len();
+        match hook.period {
+            Period::Scope => {}
+            Period::Execution => self.execution.push(place),
+            Period::AfterRelease => self.after_release.push(place),
+        }
+        if let Some(key) = &hook.key {
+            self.keys.insert((hook.period, key.clone()), id);
+        }
+        self.all.push(Registration {
+            id,
+            label: hook.label,
+            key: hook.key,
+            period: hook.period,
+            class: hook.class,
+            deadline: hook.deadline,
+            body: Body::Here(hook.body),
+            figures: Figures::default(),
+        });
+        place
+    }
+
+    pub(crate) fn at(&self, place: usize) -> &Registration {
+        &self.all[place]
+    }
+
+    pub(crate) fn at_mut(&mut self, place: usize) -> &mut Registration {
+        &mut self.all[place]
+    }
+
+    pub(crate) fn labels(&self) -> Vec<Arc<str>> {
+        self.all.iter().map(|registration| registration.label.clone()).collect()
+    }
+
+    /// How many execution hooks there are: an execution runs those that there were when it was submitted.
+    pub(crate) fn execution_hooks(&self) -> usize {
+        self.execution.len()
+    }
+
+    /// The place of an execution hook, by its number among them.
+    pub(crate) fn execution_hook(&self, number: usize) -> usize {
+        self.execution[number]
+    }
+
+    /// The `AfterRelease` hook that is next, the last one first.
+    pub(crate) fn pop_after_release(&mut self) -> Option<usize> {
+        self.after_release.pop()
+    }
+
+    /// It runs later.
+    pub(crate) fn push_after_release(&mut self, place: usize) {
+        self.after_release.push(place);
+    }
+
+    /// One row a registration.
+    pub(crate) fn report(&self) -> Vec<HookReport> {
+        self.all.iter().map(Registration::report).collect()
+    }
+
+    /// No hook runs any more, but execution hooks where `late` executions are still to come. The bodies come back, to
+    /// be dropped without the lock.
+    #[must_use = "dropped where no lock is held"]
+    pub(crate) fn retire(&mut self, late: bool) -> SpentBodies {
+        let spent =
+            self.all.iter_mut().filter(|registration| !late || registration.period != Period::Execution);
+        let bodies = spent.filter_map(Registration::retire).collect();
+        if !late {
+            self.execution.clear();
+        }
+        SpentBodies(bodies)
+    }
+}
+
+impl Registration {
+    pub(crate) fn id(&self) -> HookId {
+        self.id
+    }
+
+    pub(crate) fn period(&self) -> Period {
+        self.period
+    }
+
+    /// The body for one run; none if an earlier run has not come back.
+    pub(crate) fn take_body(&mut self) -> Option<HookBody> {
+        match std::mem::replace(&mut self.body, Body::Out) {
+            Body::Here(body) => Some(body),
+            Body::Out => None,
+            Body::Retired => {
+                self.body = Body::Retired;
+                None
+            }
+        }
+    }
+
+    /// A run is over that did not use the body up. It comes back if there are no more runs.
+    #[must_use = "dropped where no lock is held"]
+    pub(crate) fn put_back(&mut self, body: HookBody) -> Option<HookBody> {
+        if matches!(self.body, Body::Retired) {
+            return Some(body);
+        }
+        self.body = Body::Here(body);
+        None
+    }
+
+    fn retire(&mut self) -> Option<HookBody> {
+        match std::mem::replace(&mut self.body, Body::Retired) {
+            Body::Here(body) => Some(body),
+            Body::Out | Body::Retired => None,
+        }
+    }
+
+    pub(crate) fn count_skip(&mut self) {
+        self.figures.skipped += 1;
+    }
+
+    pub(crate) fn count_run(&mut self, took: Duration, failed: bool) {
+        let figures = &mut self.figures;
+        figures.runs += 1;
+        figures.failed += u64::from(failed);
+        figures.total += took;
+        figures.longest = figures.longest.max(took);
+    }
+
+    fn report(&self) -> HookReport {
+        let Figures { runs, failed, skipped, total, longest } = self.figures;
+        HookReport {
+            label: self.label.clone(),
+            key: self.key.clone(),
+            period: self.period,
+            runs,
+            failed,
+            skipped,
+            total,
+            longest,
+        }
+    }
+}
+
+/// Bodies of hooks that have had their last run: what they captured goes now, not with the report. Dropped with no lock
+/// held; a destructor that panics stops no other.
+pub(crate) struct SpentBodies(Vec<HookBody>);
+
+impl Drop for SpentBodies {
+    fn drop(&mut self) {
+        for body in self.0.drain(..) {
+            quietly(|| drop(body));
+        }
+    }
+}
