@@ -62,7 +62,7 @@ impl ScopeCell {
         drop(surplus);
         self.emit_hook(hook.place, hook.execution.as_deref(), HookEnd::TimedOut);
         match parked {
-            Some(run) => self.engine.outlive_elsewhere(self, run),
+            Some(run) => self.engine.outlive_elsewhere(self, *run),
             None => self.engine.replace_cleanup_thread(hook.generation),
         }
         self.push_to_cleanup_thread(phase);

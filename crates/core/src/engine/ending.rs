@@ -71,11 +71,11 @@ impl ScopeCell {
     }
 
     /// The scope leaves its parent or the manager, its arena goes back, and the policy trims (L21).
-    pub(crate) fn let_go(self: &Arc<Self>) {
+    pub(crate) fn let_go(self: &Arc<Self>, entry: Option<u64>) {
         // Closing waits: the scope is no root any more, and not yet done with the driver.
         let _pass = self.engine.gate.enter();
         self.release_arena();
-        let last_root = self.engine.remove_scope(self);
+        let last_root = self.engine.remove_scope(self, entry);
         let trimmed = self.engine.after_finish(last_root).bytes;
         if trimmed > 0 {
             self.inner.lock().finish.trimmed = Some(trimmed);

@@ -15,7 +15,7 @@ use crate::engine::execution::ExecutionCell;
 use crate::engine::hook_run::{HookRun, RunEnd};
 use crate::engine::scopes::{Phase, ScopeCell, ScopeInner};
 use crate::engine::stack::Entry;
-use crate::engine::wakers::{Waiter, wake_each};
+use crate::engine::wakers::{NOBODY, Waiter, wake_each};
 use crate::error::{EndOfLife, Error, SharedError};
 use crate::event::{EventKind, HookEnd};
 use crate::report::{CleanupError, CleanupErrorKind, Outcome, ScopeReport};
@@ -205,8 +205,8 @@ impl ScopeCell {
     pub(crate) fn poll_result(&self, waiter: &Waiter) -> Poll<Result<ScopeReport, Error>> {
         let Poll::Ready((mut inner, outcome)) = self.poll_finished(waiter) else { return Poll::Pending };
         inner.finish.waiters -= 1;
-        // Nobody asks after the last of them but a parent.
-        let last = inner.finish.waiters == 0 && !inner.finish.below_parent;
+        // Nobody asks after the last of them but a parent, or who keeps the errors that nobody waits for.
+        let last = inner.finish.waiters == 0 && !inner.finish.below_parent && !inner.finish.unattended;
         let result = if last { inner.result.take() } else { inner.result.clone() };
         let over = || Error::ScopeFinished { scope: self.label.clone(), outcome };
         Poll::Ready(result.unwrap_or_else(|| Err(over())))
@@ -230,74 +230,83 @@ impl ScopeCell {
 
     /// Takes the runner's role, if it is free, and goes on.
     fn turn(self: &Arc<Self>, mode: Mode, waiter: &Waiter) -> Turn {
-        let (replaced, running);
-        let role = {
-            let mut inner = self.inner.lock();
-            running = inner.running > 0;
-            let done = match mode {
-                Mode::Finish => inner.has_finished(),
-                Mode::Executions => inner.batches.is_empty() && inner.parked.is_none() && !inner.is_over(),
-            };
-            if done {
-                return Turn::Done;
-            }
-            replaced = inner.wakers.register(waiter);
-            if inner.runner.is_some() {
-                inner.contended = true;
-                None
-            } else {
-                inner.next_ticket += 1;
-                inner.runner = Some(inner.next_ticket);
-                Some((inner.next_ticket, inner.parked.take()))
-            }
+        let mut inner = self.inner.lock();
+        let done = match mode {
+            Mode::Finish => inner.has_finished(),
+            Mode::Executions => inner.batches.is_empty() && inner.parked.is_none() && !inner.is_over(),
         };
+        if done {
+            return Turn::Done;
+        }
+        let replaced = inner.wakers.register(waiter);
+        let running = inner.running > 0;
+        let role = if inner.runner.is_some() {
+            inner.contended = true;
+            None
+        } else {
+            inner.next_ticket += 1;
+            inner.runner = Some(inner.next_ticket);
+            Some((inner.next_ticket, inner.parked.take()))
+        };
+        if let Some((ticket, None)) = role
+            && replaced.is_none()
+            && !running
+        {
+            // Nothing to be done without the lock first.
+            let next = self.next(inner, mode, ticket);
+            return self.run(mode, ticket, next);
+        }
+        drop(inner);
         drop(replaced);
         if running {
             self.engine.rely_on_timeline();
         }
-        match role {
-            Some((ticket, parked)) => self.run(mode, ticket, parked),
-            None => Turn::Pending,
-        }
+        let Some((ticket, parked)) = role else { return Turn::Pending };
+        let next = match parked {
+            Some(run) => Next::Run(*run),
+            None => self.next(self.inner.lock(), mode, ticket),
+        };
+        self.run(mode, ticket, next)
     }
 
     /// One turn of the runner: user code is called here, with no lock held (L15).
-    fn run(self: &Arc<Self>, mode: Mode, ticket: u64, mut active: Option<HookRun>) -> Turn {
+    fn run(self: &Arc<Self>, mode: Mode, ticket: u64, mut next: Next) -> Turn {
         // Made for the first hook that may wait.
         let mut waker = None;
         loop {
-            if let Some(mut run) = active.take() {
-                let waker = if run.may_wait() {
-                    waker.get_or_insert_with(|| Waker::from(Arc::new(ScopeWaker(Arc::downgrade(self)))))
-                } else {
-                    Waker::noop()
-                };
-                match run.poll(&mut Context::from_waker(waker)) {
-                    Poll::Pending => {
-                        let mut inner = self.inner.lock();
-                        if inner.runner == Some(ticket) {
-                            inner.parked = Some(run);
-                            self.step_down(inner);
-                            return Turn::Pending;
-                        }
-                        drop(inner);
-                        self.outlive(run);
-                        return Turn::Revoked;
-                    }
-                    Poll::Ready(end) => {
-                        if !self.hook_ended(ticket, run, end) {
-                            return Turn::Revoked;
-                        }
-                    }
+            let mut run = match next {
+                Next::Run(run) => run,
+                Next::Again => {
+                    next = self.next(self.inner.lock(), mode, ticket);
+                    continue;
                 }
-            }
-            match self.next(mode, ticket) {
-                Next::Run(next) => active = Some(next),
-                Next::Again => {}
                 Next::Wait => return Turn::Pending,
                 Next::Child(child) => return Turn::Child(child),
                 Next::Idle => return Turn::Again,
                 Next::Ended => return Turn::Done,
+            };
+            let waker = if run.may_wait() {
+                waker.get_or_insert_with(|| Waker::from(Arc::new(ScopeWaker(Arc::downgrade(self)))))
+            } else {
+                NOBODY
+            };
+            match run.poll(&mut Context::from_waker(waker)) {
+                Poll::Pending => {
+                    let parked = Box::new(run);
+                    let mut inner = self.inner.lock();
+                    if inner.runner == Some(ticket) {
+                        inner.parked = Some(parked);
+                        self.step_down(inner);
+                        return Turn::Pending;
+                    }
+                    drop(inner);
+                    self.outlive(*parked);
+                    return Turn::Revoked;
+                }
+                Poll::Ready(end) => match self.hook_ended(ticket, run, end) {
+                    Some(inner) => next = self.next(inner, mode, ticket),
+                    None => return Turn::Revoked,
+                },
             }
         }
     }
@@ -312,8 +321,7 @@ impl ScopeCell {
     }
 
     /// What comes next. The order of the questions is the order of L16.
-    fn next(self: &Arc<Self>, mode: Mode, ticket: u64) -> Next {
-        let mut inner = self.inner.lock();
+    fn next(self: &Arc<Self>, mut inner: MutexGuard<'_, ScopeInner>, mode: Mode, ticket: u64) -> Next {
         // Execution hooks first, whatever else is due (L11).
         if let Some(batch) = inner.batches.front_mut() {
             if batch.left == 0 {
@@ -397,8 +405,9 @@ impl ScopeCell {
         }
         if inner.finish.trimmed.is_none() {
             inner.finish.trimmed = Some(0);
+            let entry = inner.finish.entry.take();
             drop(inner);
-            self.let_go();
+            self.let_go(entry);
             return Next::Again;
         }
         if self.has_arena() {
@@ -440,14 +449,14 @@ impl ScopeCell {
         };
         let supervised = deadline.and_then(|after| Instant::now().checked_add(after));
         if let Some(at) = supervised {
-            inner.running_hook = Some(RunningHook {
+            inner.running_hook = Some(Box::new(RunningHook {
                 place,
                 execution: execution.clone(),
                 started: Instant::now(),
                 deadline: at,
                 after: deadline.unwrap_or_default(),
                 generation: self.engine.cleanup.generation(),
-            });
+            }));
         }
         drop(inner);
         if let Some(at) = supervised {
@@ -493,15 +502,21 @@ impl ScopeCell {
         self.engine.push_scope(self, mode);
     }
 
-    /// Records how a hook ended. False if it outlived its deadline and another runner has gone on.
-    fn hook_ended(self: &Arc<Self>, ticket: u64, run: HookRun, end: RunEnd) -> bool {
+    /// Records how a hook ended, and goes on with the lock. None if it outlived its deadline and another runner has gone
+    /// on.
+    fn hook_ended(
+        self: &Arc<Self>,
+        ticket: u64,
+        run: HookRun,
+        end: RunEnd,
+    ) -> Option<MutexGuard<'_, ScopeInner>> {
         let took = run.started.elapsed();
-        let HookRun { place, execution, .. } = run;
+        let (place, execution) = run.into_parts();
         let mut inner = self.inner.lock();
         if inner.runner != Some(ticket) {
             drop(inner);
             self.hook_came_back(place);
-            return false;
+            return None;
         }
         inner.running_hook = None;
         let event = match &end {
@@ -512,6 +527,9 @@ impl ScopeCell {
         let error = end.into_error();
         let registration = inner.registrations.at_mut(place);
         registration.count_run(took, error.is_some());
+        if error.is_none() && execution.is_none() && !self.engine.events.is_heard() {
+            return Some(inner);
+        }
         let error = error.map(|(kind, source)| {
             self.cleanup_error(kind, &registration.label, execution.as_deref(), source)
         });
@@ -528,7 +546,8 @@ impl ScopeCell {
             self.engine.keep_error(Error::AfterFinish(Arc::new(error)));
         }
         self.emit_hook(place, execution.as_deref(), event);
-        true
+        drop(execution);
+        Some(self.inner.lock())
     }
 
     pub(crate) fn emit_hook(self: &Arc<Self>, place: usize, execution: Option<&ExecutionCell>, end: HookEnd) {

@@ -56,6 +56,11 @@ impl HookRun {
         HookRun { place, execution, started: Instant::now(), context, stage: Stage::Body(body) }
     }
 
+    /// The hook's place and the execution, after its end.
+    pub(crate) fn into_parts(self) -> (usize, Option<Arc<ExecutionCell>>) {
+        (self.place, self.execution)
+    }
+
     /// Whether it may be pending, and then wants to be woken.
     pub(crate) fn may_wait(&self) -> bool {
         !matches!(self.stage, Stage::Body(HookBody::Once(_) | HookBody::Each(_)))

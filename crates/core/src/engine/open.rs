@@ -72,11 +72,13 @@ impl Engine {
         match parent {
             Some(parent) => {
                 let mut outer = parent.lock_for_entry()?;
-                cell.inner.lock().cancelled = outer.cancelled;
                 let entry = outer.stack.next_id();
+                {
+                    let mut inner = cell.inner.lock();
+                    inner.cancelled = outer.cancelled;
+                    inner.finish.entry = Some(entry);
+                }
                 outer.stack.push(entry, Entry::Child(cell.clone()));
-                drop(outer);
-                cell.inner.lock().finish.entry = Some(entry);
             }
             None => self.add_root(&cell),
         }
@@ -102,18 +104,12 @@ impl Engine {
         Ok(())
     }
 
-    /// The scope has finished: its parent or the manager lets go of it. True if it was the last open root.
-    pub(crate) fn remove_scope(&self, cell: &Arc<ScopeCell>) -> bool {
-        match cell.parent() {
-            Some(parent) => {
-                let entry = cell.inner.lock().finish.entry.take();
-                if let Some(entry) = entry {
-                    let removed = parent.inner.lock().stack.remove(entry);
-                    drop(removed);
-                }
-                false
-            }
-            None => self.remove_root(cell),
-        }
+    /// The scope has finished: its parent, where it is the entry of this id, or the manager lets go of it. True if it
+    /// was the last open root.
+    pub(crate) fn remove_scope(&self, cell: &Arc<ScopeCell>, entry: Option<u64>) -> bool {
+        let Some(entry) = entry else { return self.remove_root(cell) };
+        let removed = cell.parent().and_then(|parent| parent.inner.lock().stack.remove(entry));
+        drop(removed);
+        false
     }
 }

@@ -3,9 +3,11 @@
 //! All of it stands under the scope's lock, so that accepting a hook takes no memory but room for it here. Not here: one
 //! run of a hook (`engine/hook_run.rs`), and when hooks run and in which order (`engine/finish.rs`).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+use smallvec::SmallVec;
 
 use crate::cleanup::{Hook, HookBody, HookClass, HookId, Period};
 use crate::engine::quiet::quietly;
@@ -14,8 +16,10 @@ use crate::report::HookReport;
 /// All hooks of a scope. A hook is known by its place, in the order of registration.
 #[derive(Default)]
 pub(crate) struct Registrations {
-    all: Vec<Registration>,
-    keys: HashMap<(Period, Arc<str>), HookId>,
+    /// In place where there is only one, as in most scopes that have any.
+    all: SmallVec<[Registration; 1]>,
+    /// By key, and then by period.
+    keys: BTreeMap<Arc<str>, [Option<HookId>; 3]>,
     /// The places of the execution hooks.
     execution: Vec<usize>,
     /// The places of the `AfterRelease` hooks that have not run.
@@ -55,10 +59,7 @@ struct Figures {
 impl Registrations {
     /// The hook that has this key in this period (L12).
     pub(crate) fn of_key(&self, period: Period, key: &Arc<str>) -> Option<HookId> {
-        if self.keys.is_empty() {
-            return None;
-        }
-        self.keys.get(&(period, key.clone())).copied()
+        self.keys.get(key)?[period as usize]
     }
 
     /// Accepts a hook. Returns its place.
@@ -70,7 +71,7 @@ impl Registrations {
             Period::AfterRelease => self.after_release.push(place),
         }
         if let Some(key) = &hook.key {
-            self.keys.insert((hook.period, key.clone()), id);
+            self.keys.entry(key.clone()).or_default()[hook.period as usize] = Some(id);
         }
         self.all.push(Registration {
             id,

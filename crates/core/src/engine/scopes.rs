@@ -2,7 +2,7 @@
 //!
 //! Not here: running the stack and the hooks (`engine/finish.rs`). The handles are in `scope.rs`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ pub(crate) struct ScopeInner {
     pub phase: Phase,
     pub cancelled: bool,
     pub stack: Stack,
-    pub(super) names: HashMap<Arc<str>, Arc<SequenceCell>>,
+    pub(super) names: BTreeMap<Arc<str>, Arc<SequenceCell>>,
     pub registrations: Registrations,
     pub tensors: HashMap<u64, Weak<TensorHandle>>,
     live_bytes: u64,
@@ -91,20 +91,22 @@ pub(crate) struct ScopeInner {
     pub contended: bool,
     pub next_ticket: u64,
     /// A hook that was polled and is pending.
-    pub parked: Option<HookRun>,
-    pub running_hook: Option<RunningHook>,
+    pub parked: Option<Box<HookRun>>,
+    pub running_hook: Option<Box<RunningHook>>,
     pub quarantine: Option<Arc<Quarantine>>,
     pub result: Option<Result<ScopeReport, Error>>,
     pub wakers: Wakers,
 }
 
 impl ScopeInner {
+    /// Made in its place: it is large, and each copy on the way there costs as much as all else here.
+    #[inline(always)]
     pub(crate) fn new() -> Self {
         ScopeInner {
             phase: Phase::Open,
             cancelled: false,
             stack: Stack::default(),
-            names: HashMap::new(),
+            names: BTreeMap::new(),
             registrations: Registrations::default(),
             tensors: HashMap::new(),
             live_bytes: 0,

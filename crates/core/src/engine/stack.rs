@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::engine::scopes::ScopeCell;
 use crate::engine::sequences::SequenceCell;
 
@@ -22,7 +24,7 @@ const FEW: usize = 32;
 #[derive(Default)]
 pub(crate) struct Stack {
     /// By rising id. An entry that went leaves a gap, unless it was the last.
-    entries: Vec<(u64, Option<Entry>)>,
+    entries: SmallVec<[(u64, Option<Entry>); 4]>,
     gaps: usize,
     last_id: u64,
 }
@@ -63,7 +65,8 @@ impl Stack {
 
     /// Takes gaps from the top.
     fn clear_top(&mut self) {
-        while self.entries.pop_if(|(_, entry)| entry.is_none()).is_some() {
+        while self.entries.last().is_some_and(|(_, entry)| entry.is_none()) {
+            self.entries.pop();
             self.gaps -= 1;
         }
     }

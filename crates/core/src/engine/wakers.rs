@@ -29,6 +29,9 @@ impl WaiterId {
     }
 }
 
+/// The waker of a poll that looks once: nobody is woken by it. In a static, so that it is the same one everywhere.
+pub(crate) static NOBODY: &Waker = Waker::noop();
+
 /// One who waits, with the waker of this poll; or one who looks once and is not to be woken.
 pub(crate) struct Waiter(Option<(WaiterId, Woken)>);
 
@@ -43,9 +46,9 @@ impl Waiter {
         Waiter(None)
     }
 
-    /// As [`Waiter::new`], by the id that this waiter has from its first wait on. A waker that does nothing is nobody's.
+    /// As [`Waiter::new`], by the id that this waiter has from its first wait on.
     pub(crate) fn of(id: &mut Option<WaiterId>, waker: &Waker) -> Self {
-        if waker.will_wake(Waker::noop()) {
+        if waker.will_wake(NOBODY) {
             return Waiter::nobody();
         }
         Waiter::new(*id.get_or_insert_with(WaiterId::new), waker)
@@ -126,10 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_that_does_nothing_is_not_kept() {
+    fn who_looks_once_is_not_kept() {
         let mut wakers = Wakers::default();
         let mut id = None;
-        assert!(wakers.register(&Waiter::of(&mut id, Waker::noop())).is_none());
+        assert!(wakers.register(&Waiter::of(&mut id, NOBODY)).is_none());
         assert!(wakers.register(&Waiter::nobody()).is_none());
         assert!(id.is_none() && wakers.take().is_empty());
     }
