@@ -244,13 +244,14 @@ impl Engine {
             }
         }
         let mut leaks: Vec<(u64, Leak)> = self
-            .live_tensors()
+            .shards
+            .live()
             .iter()
             .map(|handle| {
                 let cell = &handle.cell;
                 let keepers = keepers.remove(&cell.id).unwrap_or_default();
                 let leak = Leak {
-                    tensor: cell.label.clone(),
+                    tensor: cell.label.to_shared(),
                     bytes: cell.bytes,
                     site: cell.site,
                     // One is the list's.

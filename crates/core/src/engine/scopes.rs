@@ -484,6 +484,18 @@ impl ScopeCell {
         }
     }
 
+    /// As [`ScopeCell::forget_tensor`], unless a hook that has not come back may still use it (L16). False if so.
+    pub(crate) fn forget_unless_quarantined(&self, cell: &TensorCell) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.quarantine.is_some() {
+            return false;
+        }
+        if inner.tensors.remove(&cell.id).is_some() {
+            inner.live_bytes -= cell.bytes;
+        }
+        true
+    }
+
     pub(crate) fn holds_tensor(&self, cell: &TensorCell) -> bool {
         self.inner.lock().tensors.contains_key(&cell.id)
     }

@@ -3,9 +3,9 @@
 //! Handles are in `tensor.rs`; this is what they point to.
 
 use std::any::TypeId;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use slotmap::{Key, KeyData, new_key_type};
+use slotmap::{Key, KeyData};
 use smallvec::SmallVec;
 
 use crate::backend::TimelinePoint;
@@ -16,16 +16,13 @@ use crate::engine::gate::Pass;
 use crate::engine::pool::Grant;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::sequences::Life;
+use crate::engine::shards::{NewPeak, TensorKey};
 use crate::engine::timeline::{Deferred, Frontier};
 use crate::error::{EndOfLife, Error, ResourceKind, Site};
 use crate::event::EventKind;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
-use crate::tensor::TensorHandle;
-
-new_key_type! {
-    pub(crate) struct TensorKey;
-}
+use crate::tensor::{Label, TensorHandle, TensorRef};
 
 /// The element type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +35,17 @@ pub(crate) struct ElementType {
 pub(crate) struct TensorCell {
     pub engine: Arc<Engine>,
     pub id: u64,
-    pub label: Arc<str>,
+    pub label: Label,
     pub shape: SmallVec<[u64; 4]>,
     pub element: ElementType,
     pub bytes: u64,
     pub site: Site,
-    /// Its place among the manager's tensors, as a number. Written under their lock.
+    /// Which of the manager's shards it is in.
+    shard: usize,
+    /// Its place there, as a number. Written under the shard's lock.
     key: AtomicU64,
+    /// It was made in a scope, and may have an owner.
+    was_local: bool,
     pub(super) state: Mutex<TensorState>,
     /// Held while it moves to another scope: one move at a time.
     moving: Mutex<()>,
@@ -149,7 +150,7 @@ fn bytes_of(shape: &[u64], element_bytes: u64) -> Option<u64> {
 
 /// What to make a tensor of.
 pub(crate) struct TensorRequest {
-    pub label: Arc<str>,
+    pub label: Label,
     pub shape: SmallVec<[u64; 4]>,
     pub element: ElementType,
     pub site: Site,
@@ -174,7 +175,7 @@ impl TensorCell {
     }
 
     pub(super) fn stale(&self, why: &EndOfLife) -> Error {
-        Error::Stale { kind: ResourceKind::Tensor, label: self.label.clone(), why: why.clone() }
+        Error::Stale { kind: ResourceKind::Tensor, label: self.label.to_shared(), why: why.clone() }
     }
 
     /// Keeps the memory until [`Engine::unpin`]. Host copies that conflict are short and are waited for.
@@ -197,6 +198,37 @@ impl TensorCell {
     /// The block and the offset in it; none for an empty tensor. The caller has pinned it.
     pub(crate) fn native_place(&self) -> Option<(Arc<NativeBlock>, u64)> {
         self.state.lock().memory.as_ref().and_then(Memory::place)
+    }
+
+    /// Whether its life has ended, asked by who has it alone.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        matches!(self.state.get_mut().life, Life::Ended(_))
+    }
+
+    /// Its memory, taken by who has it alone.
+    pub(super) fn take_grant(&mut self) -> Option<Grant> {
+        match self.state.get_mut().memory.take() {
+            Some(Memory::Pooled(grant)) => Some(grant),
+            _ => None,
+        }
+    }
+
+    /// Begins another life in the same memory.
+    fn renew(&mut self, request: &mut TensorRequest, id: u64, bytes: u64, owner: Option<&Arc<ScopeCell>>) {
+        self.id = id;
+        self.label = std::mem::take(&mut request.label);
+        self.shape = std::mem::take(&mut request.shape);
+        self.element = request.element;
+        self.bytes = bytes;
+        self.site = request.site;
+        self.was_local = owner.is_some();
+        let state = self.state.get_mut();
+        state.life = Life::Live;
+        state.owner = owner.cloned();
+    }
+
+    fn key(&self) -> TensorKey {
+        TensorKey::from(KeyData::from_ffi(self.key.load(Ordering::Relaxed)))
     }
 
     /// Adds what has to complete before another use.
@@ -252,13 +284,55 @@ impl Engine {
     /// Makes a tensor, in `scope` or for the manager.
     pub(crate) fn make_tensor(
         self: &Arc<Self>,
-        request: TensorRequest,
+        mut request: TensorRequest,
         scope: Option<&Arc<ScopeCell>>,
-    ) -> Result<Arc<TensorHandle>, Error> {
+    ) -> Result<TensorRef, Error> {
+        // Who closes waits until the event is told.
+        let _heard = self.events.is_heard().then(|| self.gate.enter());
+        if let Some(handle) = self.reuse_tensor(&mut request, scope) {
+            return self.begin_life(handle, scope);
+        }
         let _pass = self.enter()?;
         let bytes = self.check_request(&request, scope)?;
         let memory = self.acquire(&request.label, bytes)?.map(Memory::Pooled);
         self.install_tensor(request, bytes, memory, scope)
+    }
+
+    /// Makes the tensor of an idle one of its size, if there is one and nothing is in the way: no search, no memory of the
+    /// process, and no lock but that of this thread's shard.
+    fn reuse_tensor(
+        self: &Arc<Self>,
+        request: &mut TensorRequest,
+        scope: Option<&Arc<ScopeCell>>,
+    ) -> Option<Arc<TensorHandle>> {
+        let bytes = bytes_of(&request.shape, request.element.bytes)
+            .filter(|bytes| *bytes > 0 && *bytes <= self.capabilities.max_block_bytes)?;
+        if self.is_foreign_process() || self.is_lost() || scope.is_some_and(|scope| scope.check_admits().is_err()) {
+            return None;
+        }
+        let rounded = self.sizes.rounded(bytes);
+        let number = self.shards.own();
+        let shard = self.shards.shard(number);
+        let mut books = shard.books();
+        // Under the lock: who closes takes it afterwards, and finds the tensor.
+        if !self.is_open() {
+            return None;
+        }
+        let mut handle = match shard.reuse(&mut books, rounded) {
+            Ok(handle) => handle?,
+            Err(NewPeak) => {
+                drop(books);
+                let handle = self.shards.reuse_exactly(number, rounded, &mut self.pool.lock());
+                books = shard.books();
+                handle?
+            }
+        };
+        let id = self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1;
+        let cell = &mut TensorHandle::alone(&mut handle).expect("nobody else has an idle tensor").cell;
+        cell.renew(request, id, bytes, scope);
+        let key = books.live.insert(Arc::downgrade(&handle));
+        handle.cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
+        Some(handle)
     }
 
     /// The bytes of a tensor that may be made now.
@@ -274,26 +348,27 @@ impl Engine {
             scope.check_admits()?;
         }
         let bytes = bytes_of(&request.shape, request.element.bytes).ok_or_else(|| Error::SizeOverflow {
-            label: request.label.clone(),
+            label: request.label.to_shared(),
             shape: request.shape.to_vec(),
             element_bytes: request.element.bytes,
         })?;
         let limit = self.capabilities.max_block_bytes;
         if bytes > limit {
-            let label = request.label.clone();
+            let label = request.label.to_shared();
             return Err(Error::TooLarge { label, requested: bytes, limit, which: "largest block" });
         }
         Ok(bytes)
     }
 
-    /// Begins the life of a tensor that has its memory. On an error the memory takes the way of a tensor that has ended.
+    /// Makes a tensor that has its memory. On an error the memory takes the way of a tensor that has ended.
     pub(super) fn install_tensor(
         self: &Arc<Self>,
         request: TensorRequest,
         bytes: u64,
         memory: Option<Memory>,
         scope: Option<&Arc<ScopeCell>>,
-    ) -> Result<Arc<TensorHandle>, Error> {
+    ) -> Result<TensorRef, Error> {
+        let number = self.shards.own();
         let handle = Arc::new(TensorHandle {
             cell: TensorCell {
                 engine: self.clone(),
@@ -303,7 +378,9 @@ impl Engine {
                 element: request.element,
                 bytes,
                 site: request.site,
+                shard: number,
                 key: AtomicU64::new(0),
+                was_local: scope.is_some(),
                 state: Mutex::new(TensorState {
                     life: Life::Live,
                     memory,
@@ -317,16 +394,25 @@ impl Engine {
                 released: Condvar::new(),
             },
         });
-        let cell = &handle.cell;
         {
-            let mut tensors = self.tensors.lock();
-            let key = tensors.insert(Arc::downgrade(&handle));
-            cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
+            let mut books = self.shards.shard(number).books();
+            let key = books.live.insert(Arc::downgrade(&handle));
+            handle.cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
         }
+        self.begin_life(handle, scope)
+    }
+
+    /// Tells of a tensor that now lives, and makes it the scope's.
+    fn begin_life(
+        self: &Arc<Self>,
+        handle: Arc<TensorHandle>,
+        scope: Option<&Arc<ScopeCell>>,
+    ) -> Result<TensorRef, Error> {
+        let cell = &handle.cell;
         self.emit(scope, Some(cell.site), || EventKind::Acquire {
             tensor: cell.id,
-            label: cell.label.clone(),
-            bytes,
+            label: cell.label.to_shared(),
+            bytes: cell.bytes,
         });
         if let Some(scope) = scope
             && let Err(error) = scope.adopt_tensor(&handle)
@@ -335,24 +421,82 @@ impl Engine {
             self.end_tensor(cell, EndOfLife::ScopeFinished(scope.label.clone()));
             return Err(error);
         }
-        Ok(handle)
-    }
-
-    /// Handles of all tensors whose life has not ended. The caller holds no lock: dropping one may end its tensor.
-    pub(crate) fn live_tensors(&self) -> Vec<Arc<TensorHandle>> {
-        self.tensors.lock().values().filter_map(Weak::upgrade).collect()
+        Ok(TensorRef::new(handle))
     }
 
     /// Ends every tensor, for a manager that closes and makes none any more.
     pub(crate) fn end_all_tensors(self: &Arc<Self>) {
-        for handle in self.live_tensors() {
+        for handle in self.shards.live() {
             self.end_tensor(&handle.cell, self.closed_reason());
         }
         // Those whose last handle is going on another thread just now. They pass the gate before they leave.
-        let mut tensors = self.tensors.lock();
-        while !tensors.is_empty() {
-            self.tensors_changed.wait(&mut tensors);
+        self.shards.wait_empty();
+    }
+
+    /// The last reference to a tensor goes: its life ends. One that the device has finished with is kept whole.
+    pub(crate) fn end_last(mut handle: Arc<TensorHandle>) {
+        // The engine may keep the tensor, which then keeps the engine no longer than that.
+        let engine = handle.cell.engine.clone();
+        if engine.is_foreign_process() || engine.is_lost() || !engine.is_open() {
+            return;
         }
+        let owner = if handle.cell.was_local { handle.cell.owner() } else { None };
+        let scope = owner.as_ref();
+        if scope.is_some_and(|scope| !scope.forget_unless_quarantined(&handle.cell)) {
+            return;
+        }
+        // Who closes waits until the events are told.
+        let mut pass = engine.events.is_heard().then(|| engine.gate.enter());
+        let shard = engine.shards.shard(handle.cell.shard);
+        let mut books = shard.books();
+        // Under the lock: who closes takes it afterwards, and finds the tensor, or its memory.
+        if !engine.is_open() {
+            drop(books);
+            return;
+        }
+        books.live.remove(handle.cell.key());
+        let Some(TensorHandle { cell }) = TensorHandle::alone(&mut handle) else {
+            // Somebody looks at all tensors just now, and is the last to let this one go.
+            let key = books.live.insert(Arc::downgrade(&handle));
+            handle.cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
+            drop(books);
+            return;
+        };
+        let told = pass.is_some().then(|| (cell.id, cell.label.to_shared(), cell.bytes));
+        let state = cell.state.get_mut();
+        if matches!(state.life, Life::Ended(_)) {
+            drop(books);
+            return;
+        }
+        state.life = Life::Ended(EndOfLife::Destroyed(cell.site));
+        state.owner = None;
+        let idle = match &state.memory {
+            Some(Memory::Pooled(grant)) if state.uses.have_retired(&engine) => Some(grant.bytes),
+            _ => None,
+        };
+        if let Some(bytes) = idle
+            && shard.has_place(&books, bytes)
+        {
+            state.uses = Uses::default();
+            let site = cell.site;
+            shard.keep(&mut books, bytes, handle);
+            drop(books);
+            if let Some((tensor, label, bytes)) = told {
+                engine.emit(scope, Some(site), || EventKind::Retire { tensor, label: label.clone(), bytes });
+                engine.emit(scope, None, || EventKind::Reclaim { tensor, label, bytes });
+            }
+            return;
+        }
+        // Closing waits until the memory has arrived in the pool.
+        pass.get_or_insert_with(|| engine.gate.enter());
+        let (memory, uses) = (state.memory.take(), std::mem::take(&mut state.uses));
+        drop(books);
+        engine.emit(scope, Some(cell.site), || EventKind::Retire {
+            tensor: cell.id,
+            label: cell.label.to_shared(),
+            bytes: cell.bytes,
+        });
+        engine.give_up_memory(cell, memory, uses, scope);
     }
 
     /// Ends a tensor's life. Twice is nothing (L2). Its memory goes back when the device has finished (L4).
@@ -380,17 +524,15 @@ impl Engine {
             let owner = if idle.is_some() { state.owner.take() } else { state.owner.clone() };
             (owner, idle)
         };
-        {
-            let mut tensors = self.tensors.lock();
-            tensors.remove(TensorKey::from(KeyData::from_ffi(cell.key.load(Ordering::Relaxed))));
-        }
+        let shard = self.shards.shard(cell.shard);
+        shard.books().live.remove(cell.key());
         if !self.closing.is_open() {
-            self.tensors_changed.notify_all();
+            shard.tell_left();
         }
         let scope = owner.as_ref();
         self.emit(scope, Some(cell.site), || EventKind::Retire {
             tensor: cell.id,
-            label: cell.label.clone(),
+            label: cell.label.to_shared(),
             bytes: cell.bytes,
         });
         if let Some(scope) = scope {
@@ -425,7 +567,7 @@ impl Engine {
                 self.pool.lock().release(grant);
                 self.emit(scope, None, || EventKind::Reclaim {
                     tensor: cell.id,
-                    label: cell.label.clone(),
+                    label: cell.label.to_shared(),
                     bytes: cell.bytes,
                 });
                 return;
@@ -440,7 +582,7 @@ impl Engine {
             memory,
             frontier,
             tensor: cell.id,
-            label: cell.label.clone(),
+            label: cell.label.to_shared(),
             bytes: cell.bytes,
             scope: scope.map(|scope| (scope.id, scope.label.clone())),
         };
