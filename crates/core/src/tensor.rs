@@ -74,6 +74,15 @@ impl Label {
     }
 }
 
+impl PartialEq for Label {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            _ => self.as_str() == other.as_str(),
+        }
+    }
+}
+
 impl fmt::Debug for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_str().fmt(f)
@@ -87,13 +96,6 @@ pub(crate) struct TensorHandle {
     pub(crate) cell: TensorCell,
 }
 
-impl TensorHandle {
-    /// The handle itself if nobody else has a reference to it, not even a weak one.
-    pub(crate) fn alone(handle: &mut Arc<TensorHandle>) -> Option<&mut TensorHandle> {
-        Arc::get_mut(handle)
-    }
-}
-
 impl Drop for TensorHandle {
     fn drop(&mut self) {
         if !self.cell.has_ended() && !self.cell.engine.is_foreign_process() {
@@ -105,7 +107,7 @@ impl Drop for TensorHandle {
 
 impl fmt::Debug for TensorHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`#{}", self.cell.label.as_str(), self.cell.id)
+        write!(f, "`{}`#{}", self.cell.label.as_str(), self.cell.id())
     }
 }
 
@@ -169,7 +171,7 @@ impl<T> fmt::Debug for Tensor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tensor")
             .field("label", &self.handle.cell.label)
-            .field("id", &self.handle.cell.id)
+            .field("id", &self.handle.cell.id())
             .field("shape", &self.handle.cell.shape)
             .finish()
     }
@@ -220,7 +222,7 @@ impl<T: Element> Tensor<T> {
 
     /// Its identity.
     pub fn id(&self) -> TensorId {
-        TensorId(self.cell().id)
+        TensorId(self.cell().id())
     }
 
     /// Where it was made.
@@ -421,7 +423,7 @@ impl AnyTensor {
 
     /// Its identity.
     pub fn id(&self) -> TensorId {
-        TensorId(self.handle.cell.id)
+        TensorId(self.handle.cell.id())
     }
 
     /// Its size in bytes, as asked for.

@@ -14,7 +14,7 @@ use crate::error::{BackendError, BackendErrorKind, Error, OutOfMemory, SharedErr
 use crate::event::EventKind;
 use crate::manager::{OutOfMemoryRequest, TrimPolicy};
 use crate::report::{Holder, MemoryReport, TrimReport};
-use crate::tensor::Label;
+use crate::tensor::{Label, TensorHandle};
 
 /// How many holders an out-of-memory error names.
 const LARGEST_HOLDERS: usize = 5;
@@ -153,22 +153,24 @@ impl Engine {
         }
     }
 
-    /// Memory that the pool has, in whatever form.
+    /// Memory that was taken from the driver before, in whatever form.
     fn cached_grant(&self, bytes: u64) -> Option<Grant> {
-        let (grant, _husks) = {
-            let mut pool = self.pool.lock();
-            let mut husks = Vec::new();
-            let mut grant = pool.take_cached(bytes);
-            if grant.is_none() && self.shards.idle_bytes() > 0 {
-                // Idle tensors of other sizes may have what is missing.
-                husks = self.shards.take_idle(&mut pool);
-                grant = pool.take_cached(bytes);
+        // Dropped last, without the lock.
+        let mut husks = SmallVec::<[Arc<TensorHandle>; 1]>::new();
+        let mut pool = self.pool.lock();
+        let mut grant = pool.take_cached(bytes);
+        if grant.is_none() && self.shards.idle_bytes() > 0 {
+            if let Some((memory, husk)) = self.shards.take_memory(self.sizes.rounded(bytes), &mut pool) {
+                husks.push(husk);
+                return Some(memory);
             }
-            if grant.is_some() {
-                self.shards.note_peak(&mut pool);
-            }
-            (grant, husks)
-        };
+            // Idle tensors of other sizes may have what is missing.
+            husks.extend(self.shards.take_idle(&mut pool));
+            grant = pool.take_cached(bytes);
+        }
+        if grant.is_some() {
+            self.shards.note_peak(&mut pool);
+        }
         grant
     }
 

@@ -15,7 +15,7 @@ use slotmap::{SlotMap, new_key_type};
 use crate::backend::Capabilities;
 use crate::engine::driver::NativeBlock;
 use crate::report::{MemoryReport, Usage};
-pub(crate) use recent::Recent;
+pub(crate) use recent::{Found, Recent};
 
 /// Grants up to this size are cut from pages.
 const SMALL_BYTES: u64 = 256 << 10;

@@ -34,9 +34,9 @@ impl Recording {
     /// Appends a checked operation.
     pub(crate) fn push(&mut self, operation: OpKind) {
         for (tensor, access) in operation.uses() {
-            let id = tensor.handle.cell.id;
+            let id = tensor.handle.cell.id();
             let known = if self.index.is_empty() {
-                self.tensors.iter().position(|known| known.handle.cell.id == id)
+                self.tensors.iter().position(|known| known.handle.cell.id() == id)
             } else {
                 self.index.get(&id).copied()
             };
@@ -57,7 +57,7 @@ impl Recording {
             self.index.insert(id, self.tensors.len() - 1);
         } else if self.tensors.len() >= INDEX_FROM {
             self.index =
-                self.tensors.iter().enumerate().map(|(at, known)| (known.handle.cell.id, at)).collect();
+                self.tensors.iter().enumerate().map(|(at, known)| (known.handle.cell.id(), at)).collect();
         }
     }
 

@@ -16,11 +16,11 @@ use crate::engine::gate::Pass;
 use crate::engine::pool::Grant;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::sequences::Life;
-use crate::engine::shards::{NewPeak, TensorKey};
+use crate::engine::shards::{OpenBooks, Reuse, TensorKey};
 use crate::engine::timeline::{Deferred, Frontier};
 use crate::error::{EndOfLife, Error, ResourceKind, Site};
 use crate::event::EventKind;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Condvar, Mutex};
 use crate::tensor::{Label, TensorHandle, TensorRef};
 
@@ -34,7 +34,8 @@ pub(crate) struct ElementType {
 
 pub(crate) struct TensorCell {
     pub engine: Arc<Engine>,
-    pub id: u64,
+    /// Another one for each of its lives. Written while nobody else has it.
+    id: AtomicU64,
     pub label: Label,
     pub shape: SmallVec<[u64; 4]>,
     pub element: ElementType,
@@ -46,6 +47,10 @@ pub(crate) struct TensorCell {
     key: AtomicU64,
     /// It was made in a scope, and may have an owner.
     was_local: bool,
+    /// Bytes that it has of the pool while it lives.
+    pub(super) pooled_bytes: u64,
+    /// The device has used it in this life.
+    was_used: AtomicBool,
     pub(super) state: Mutex<TensorState>,
     /// Held while it moves to another scope: one move at a time.
     moving: Mutex<()>,
@@ -205,29 +210,30 @@ impl TensorCell {
         matches!(self.state.get_mut().life, Life::Ended(_))
     }
 
-    /// Its memory, taken by who has it alone.
-    pub(super) fn take_grant(&mut self) -> Option<Grant> {
-        match self.state.get_mut().memory.take() {
-            Some(Memory::Pooled(grant)) => Some(grant),
-            _ => None,
+    pub(crate) fn id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    /// The memory of an idle tensor, whose last life ends with that.
+    pub(super) fn take_idle_grant(&self) -> Grant {
+        let mut state = self.state.lock();
+        state.life = Life::Ended(EndOfLife::Destroyed(self.site));
+        match state.memory.take() {
+            Some(Memory::Pooled(grant)) => grant,
+            _ => unreachable!("an idle tensor has memory of the pool"),
         }
     }
 
-    /// Begins another life in the same memory.
-    fn renew(&mut self, request: &mut TensorRequest, id: u64, bytes: u64, owner: Option<&Arc<ScopeCell>>) {
-        self.id = id;
-        self.label = std::mem::take(&mut request.label);
-        self.shape = std::mem::take(&mut request.shape);
-        self.element = request.element;
-        self.bytes = bytes;
-        self.site = request.site;
-        self.was_local = owner.is_some();
-        let state = self.state.get_mut();
-        state.life = Life::Live;
-        state.owner = owner.cloned();
+    /// Whether a request asks for a tensor that is like this one in all but its id.
+    fn is_like(&self, request: &TensorRequest, scope: Option<&Arc<ScopeCell>>) -> bool {
+        std::ptr::eq(self.site, request.site)
+            && self.element.id == request.element.id
+            && self.shape == request.shape
+            && self.was_local == scope.is_some()
+            && self.label == request.label
     }
 
-    fn key(&self) -> TensorKey {
+    pub(super) fn key(&self) -> TensorKey {
         TensorKey::from(KeyData::from_ffi(self.key.load(Ordering::Relaxed)))
     }
 
@@ -246,6 +252,7 @@ impl TensorCell {
 
     /// The device uses it until `point`.
     pub(crate) fn use_until(&self, point: TimelinePoint, writes: bool) {
+        self.was_used.store(true, Ordering::Relaxed);
         let mut state = self.state.lock();
         if writes {
             state.uses.last_write = Some(point);
@@ -284,12 +291,12 @@ impl Engine {
     /// Makes a tensor, in `scope` or for the manager.
     pub(crate) fn make_tensor(
         self: &Arc<Self>,
-        mut request: TensorRequest,
+        request: TensorRequest,
         scope: Option<&Arc<ScopeCell>>,
     ) -> Result<TensorRef, Error> {
         // Who closes waits until the event is told.
         let _heard = self.events.is_heard().then(|| self.gate.enter());
-        if let Some(handle) = self.reuse_tensor(&mut request, scope) {
+        if let Some(handle) = self.reuse_tensor(&request, scope) {
             return self.begin_life(handle, scope);
         }
         let _pass = self.enter()?;
@@ -298,41 +305,43 @@ impl Engine {
         self.install_tensor(request, bytes, memory, scope)
     }
 
-    /// Makes the tensor of an idle one of its size, if there is one and nothing is in the way: no search, no memory of the
+    /// An idle tensor that is as the request asks, if there is one and nothing is in the way: no search, no memory of the
     /// process, and no lock but that of this thread's shard.
     fn reuse_tensor(
         self: &Arc<Self>,
-        request: &mut TensorRequest,
+        request: &TensorRequest,
         scope: Option<&Arc<ScopeCell>>,
     ) -> Option<Arc<TensorHandle>> {
         let bytes = bytes_of(&request.shape, request.element.bytes)
             .filter(|bytes| *bytes > 0 && *bytes <= self.capabilities.max_block_bytes)?;
-        if self.is_foreign_process() || self.is_lost() || scope.is_some_and(|scope| scope.check_admits().is_err()) {
+        if self.is_foreign_process()
+            || self.is_lost()
+            || scope.is_some_and(|scope| scope.check_admits().is_err())
+        {
             return None;
         }
         let rounded = self.sizes.rounded(bytes);
+        let fits = |handle: &Arc<TensorHandle>| handle.cell.is_like(request, scope);
         let number = self.shards.own();
-        let shard = self.shards.shard(number);
-        let mut books = shard.books();
+        let mut books = self.shards.shard(number).open_books();
         // Under the lock: who closes takes it afterwards, and finds the tensor.
         if !self.is_open() {
             return None;
         }
-        let mut handle = match shard.reuse(&mut books, rounded) {
-            Ok(handle) => handle?,
-            Err(NewPeak) => {
+        let handle = match books.reuse(rounded, fits) {
+            Reuse::Tensor(handle) => handle,
+            Reuse::None => return None,
+            Reuse::NewPeak => {
                 drop(books);
-                let handle = self.shards.reuse_exactly(number, rounded, &mut self.pool.lock());
-                books = shard.books();
-                handle?
+                let _pass = self.gate.enter();
+                if !self.is_open() {
+                    return None;
+                }
+                let handle = self.shards.reuse_exactly(number, rounded, fits, &mut self.pool.lock())?;
+                return Some(self.renew(handle, scope));
             }
         };
-        let id = self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1;
-        let cell = &mut TensorHandle::alone(&mut handle).expect("nobody else has an idle tensor").cell;
-        cell.renew(request, id, bytes, scope);
-        let key = books.live.insert(Arc::downgrade(&handle));
-        handle.cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
-        Some(handle)
+        Some(self.renew(handle, scope))
     }
 
     /// The bytes of a tensor that may be made now.
@@ -372,7 +381,7 @@ impl Engine {
         let handle = Arc::new(TensorHandle {
             cell: TensorCell {
                 engine: self.clone(),
-                id: self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1,
+                id: AtomicU64::new(self.next_tensor_id()),
                 label: request.label,
                 shape: request.shape,
                 element: request.element,
@@ -381,6 +390,8 @@ impl Engine {
                 shard: number,
                 key: AtomicU64::new(0),
                 was_local: scope.is_some(),
+                pooled_bytes: memory.as_ref().map_or(0, Memory::pooled_bytes),
+                was_used: AtomicBool::new(false),
                 state: Mutex::new(TensorState {
                     life: Life::Live,
                     memory,
@@ -395,11 +406,24 @@ impl Engine {
             },
         });
         {
-            let mut books = self.shards.shard(number).books();
-            let key = books.live.insert(Arc::downgrade(&handle));
+            let mut books = self.shards.shard(number).open_books();
+            let key = books.add(&handle);
             handle.cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
         }
         self.begin_life(handle, scope)
+    }
+
+    fn next_tensor_id(&self) -> u64 {
+        self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Makes an idle tensor, which nobody else has, another one.
+    fn renew(&self, handle: Arc<TensorHandle>, scope: Option<&Arc<ScopeCell>>) -> Arc<TensorHandle> {
+        handle.cell.id.store(self.next_tensor_id(), Ordering::Relaxed);
+        if let Some(scope) = scope {
+            handle.cell.state.lock().owner = Some(scope.clone());
+        }
+        handle
     }
 
     /// Tells of a tensor that now lives, and makes it the scope's.
@@ -410,7 +434,7 @@ impl Engine {
     ) -> Result<TensorRef, Error> {
         let cell = &handle.cell;
         self.emit(scope, Some(cell.site), || EventKind::Acquire {
-            tensor: cell.id,
+            tensor: cell.id(),
             label: cell.label.to_shared(),
             bytes: cell.bytes,
         });
@@ -434,69 +458,61 @@ impl Engine {
     }
 
     /// The last reference to a tensor goes: its life ends. One that the device has finished with is kept whole.
-    pub(crate) fn end_last(mut handle: Arc<TensorHandle>) {
-        // The engine may keep the tensor, which then keeps the engine no longer than that.
-        let engine = handle.cell.engine.clone();
-        if engine.is_foreign_process() || engine.is_lost() || !engine.is_open() {
+    pub(crate) fn end_last(handle: Arc<TensorHandle>) {
+        // Others may have changed the tensor before they let it go.
+        fence(Ordering::Acquire);
+        let cell = &handle.cell;
+        let engine = &cell.engine;
+        if cell.pooled_bytes == 0 || engine.is_foreign_process() || engine.is_lost() {
             return;
         }
-        let owner = if handle.cell.was_local { handle.cell.owner() } else { None };
-        let scope = owner.as_ref();
-        if scope.is_some_and(|scope| !scope.forget_unless_quarantined(&handle.cell)) {
-            return;
+        if engine.events.is_heard() {
+            return Engine::end_last_heard(handle);
         }
+        if let Some(mut books) = engine.prepare_keeping(&handle) {
+            books.keep(handle);
+        }
+    }
+
+    /// As [`Engine::end_last`], and somebody listens.
+    #[cold]
+    fn end_last_heard(handle: Arc<TensorHandle>) {
+        let cell = &handle.cell;
+        let engine = cell.engine.clone();
         // Who closes waits until the events are told.
-        let mut pass = engine.events.is_heard().then(|| engine.gate.enter());
-        let shard = engine.shards.shard(handle.cell.shard);
-        let mut books = shard.books();
-        // Under the lock: who closes takes it afterwards, and finds the tensor, or its memory.
-        if !engine.is_open() {
-            drop(books);
-            return;
-        }
-        books.live.remove(handle.cell.key());
-        let Some(TensorHandle { cell }) = TensorHandle::alone(&mut handle) else {
-            // Somebody looks at all tensors just now, and is the last to let this one go.
-            let key = books.live.insert(Arc::downgrade(&handle));
-            handle.cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
-            drop(books);
-            return;
-        };
-        let told = pass.is_some().then(|| (cell.id, cell.label.to_shared(), cell.bytes));
-        let state = cell.state.get_mut();
-        if matches!(state.life, Life::Ended(_)) {
-            drop(books);
-            return;
-        }
-        state.life = Life::Ended(EndOfLife::Destroyed(cell.site));
-        state.owner = None;
-        let idle = match &state.memory {
-            Some(Memory::Pooled(grant)) if state.uses.have_retired(&engine) => Some(grant.bytes),
-            _ => None,
-        };
-        if let Some(bytes) = idle
-            && shard.has_place(&books, bytes)
-        {
-            state.uses = Uses::default();
-            let site = cell.site;
-            shard.keep(&mut books, bytes, handle);
-            drop(books);
-            if let Some((tensor, label, bytes)) = told {
-                engine.emit(scope, Some(site), || EventKind::Retire { tensor, label: label.clone(), bytes });
-                engine.emit(scope, None, || EventKind::Reclaim { tensor, label, bytes });
-            }
-            return;
-        }
-        // Closing waits until the memory has arrived in the pool.
-        pass.get_or_insert_with(|| engine.gate.enter());
-        let (memory, uses) = (state.memory.take(), std::mem::take(&mut state.uses));
+        let _pass = engine.gate.enter();
+        let owner = cell.owner();
+        let scope = owner.as_ref();
+        let (tensor, bytes, site, label) = (cell.id(), cell.bytes, cell.site, cell.label.to_shared());
+        let Some(mut books) = engine.prepare_keeping(&handle) else { return };
+        books.keep(handle);
         drop(books);
-        engine.emit(scope, Some(cell.site), || EventKind::Retire {
-            tensor: cell.id,
-            label: cell.label.to_shared(),
-            bytes: cell.bytes,
-        });
-        engine.give_up_memory(cell, memory, uses, scope);
+        engine.emit(scope, Some(site), || EventKind::Retire { tensor, label: label.clone(), bytes });
+        engine.emit(scope, None, || EventKind::Reclaim { tensor, label, bytes });
+    }
+
+    /// The books in which a tensor that nobody else has may be kept; none if something is in the way.
+    fn prepare_keeping(&self, handle: &Arc<TensorHandle>) -> Option<OpenBooks> {
+        let cell = &handle.cell;
+        if cell.was_used.load(Ordering::Relaxed) {
+            let mut state = cell.state.lock();
+            if !state.uses.have_retired(self) {
+                return None;
+            }
+            state.uses = Uses::default();
+            cell.was_used.store(false, Ordering::Relaxed);
+        }
+        if cell.was_local
+            && let Some(scope) = cell.owner()
+            && !scope.forget_unless_quarantined(cell)
+        {
+            return None;
+        }
+        let books = self.shards.shard(cell.shard).open_books();
+        // Under the lock: who closes takes it afterwards, and finds the tensor, or its memory. One that somebody looks at
+        // among all others just now goes the way of those that are not kept, and so does one whose life has ended.
+        let kept = self.is_open() && Arc::strong_count(handle) == 1 && books.can_keep(handle);
+        kept.then_some(books)
     }
 
     /// Ends a tensor's life. Twice is nothing (L2). Its memory goes back when the device has finished (L4).
@@ -525,13 +541,13 @@ impl Engine {
             (owner, idle)
         };
         let shard = self.shards.shard(cell.shard);
-        shard.books().live.remove(cell.key());
+        shard.open_books().forget(cell.key());
         if !self.closing.is_open() {
             shard.tell_left();
         }
         let scope = owner.as_ref();
         self.emit(scope, Some(cell.site), || EventKind::Retire {
-            tensor: cell.id,
+            tensor: cell.id(),
             label: cell.label.to_shared(),
             bytes: cell.bytes,
         });
@@ -566,7 +582,7 @@ impl Engine {
             Some(Memory::Pooled(grant)) if quarantine.is_none() && uses.have_retired(self) => {
                 self.pool.lock().release(grant);
                 self.emit(scope, None, || EventKind::Reclaim {
-                    tensor: cell.id,
+                    tensor: cell.id(),
                     label: cell.label.to_shared(),
                     bytes: cell.bytes,
                 });
@@ -581,7 +597,7 @@ impl Engine {
         let deferred = Deferred {
             memory,
             frontier,
-            tensor: cell.id,
+            tensor: cell.id(),
             label: cell.label.to_shared(),
             bytes: cell.bytes,
             scope: scope.map(|scope| (scope.id, scope.label.clone())),

@@ -33,6 +33,12 @@ impl<T> Place<T> {
     }
 }
 
+/// Where something is.
+pub(crate) struct Found {
+    place: usize,
+    at: usize,
+}
+
 /// The place of a size.
 fn place(bytes: u64) -> usize {
     // Sizes are multiples of powers of two: the upper bits of the product depend on all of theirs (Knuth's
@@ -41,10 +47,21 @@ fn place(bytes: u64) -> usize {
 }
 
 impl<T> Recent<T> {
-    /// Whether there is something of exactly `bytes`.
-    pub(crate) fn has(&self, bytes: u64) -> bool {
-        let place = &self.places[place(bytes)];
-        place.bytes == bytes && !place.items.is_empty()
+    /// Something of exactly `bytes` that `fits`.
+    #[inline]
+    pub(crate) fn find(&self, bytes: u64, fits: impl FnMut(&T) -> bool) -> Option<Found> {
+        let place = place(bytes);
+        if self.places[place].bytes != bytes {
+            return None;
+        }
+        // What came back last is the likeliest.
+        self.places[place].items.iter().rposition(fits).map(|at| Found { place, at })
+    }
+
+    /// Takes out what was found just now.
+    pub(crate) fn take_found(&mut self, found: Found) -> T {
+        self.count -= 1;
+        self.places[found.place].items.swap_remove(found.at)
     }
 
     /// Whether something of `bytes` would be kept.
@@ -54,13 +71,8 @@ impl<T> Recent<T> {
 
     /// Something of exactly `bytes`.
     pub(crate) fn take(&mut self, bytes: u64) -> Option<T> {
-        let place = &mut self.places[place(bytes)];
-        if place.bytes != bytes {
-            return None;
-        }
-        let item = place.items.pop()?;
-        self.count -= 1;
-        Some(item)
+        let found = self.find(bytes, |_| true)?;
+        Some(self.take_found(found))
     }
 
     /// Keeps something of `bytes`, or hands it back where its place is taken.
