@@ -31,7 +31,8 @@ pub enum TrimPolicy {
     OnFinish,
     /// Whenever executions have retired. Slow: each trim costs driver calls.
     EveryExecution,
-    /// When more than `high` bytes are cached, down to `low`.
+    /// When more than `high` bytes are cached, down to `low`; also when the last open root scope finishes and more than
+    /// `low` are.
     Watermark {
         /// Trimming starts above this many cached bytes.
         high: u64,

@@ -374,9 +374,13 @@ impl Engine {
         self: &Arc<Self>,
         request: TensorRequest,
         bytes: u64,
-        memory: Option<Memory>,
+        mut memory: Option<Memory>,
         scope: Option<&Arc<ScopeCell>>,
     ) -> Result<TensorRef, Error> {
+        let last_write = match &mut memory {
+            Some(Memory::Pooled(grant)) => grant.after.take(),
+            _ => None,
+        };
         let number = self.shards.own();
         let handle = Arc::new(TensorHandle {
             cell: TensorCell {
@@ -391,7 +395,7 @@ impl Engine {
                 key: AtomicU64::new(0),
                 was_local: scope.is_some(),
                 pooled_bytes: memory.as_ref().map_or(0, Memory::pooled_bytes),
-                was_used: AtomicBool::new(false),
+                was_used: AtomicBool::new(last_write.is_some()),
                 state: Mutex::new(TensorState {
                     life: Life::Live,
                     memory,
@@ -399,7 +403,7 @@ impl Engine {
                     pins: 0,
                     looks: 0,
                     host: HostAccess::None,
-                    uses: Uses::default(),
+                    uses: Uses { last_write, ..Uses::default() },
                 }),
                 moving: Mutex::new(()),
                 released: Condvar::new(),
