@@ -12,8 +12,8 @@ use typed_builder::TypedBuilder;
 
 use crate::backend::{Backend, BackendInfo, Capabilities, DriverMemory};
 use crate::engine::Engine;
+use crate::engine::making::TensorRequest;
 use crate::engine::scopes::ScopeCell;
-use crate::engine::tensors::TensorRequest;
 use crate::engine::wait::deadline_after;
 use crate::error::{BackendError, BackendErrorKind, BoxError, Error, RunError, Site};
 use crate::event::EventLog;
