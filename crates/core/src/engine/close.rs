@@ -212,7 +212,7 @@ impl Engine {
 
     /// What is held, by whom (L28).
     fn take_stock(self: &Arc<Self>) -> Found {
-        let mut scopes: Vec<Arc<ScopeCell>> = self.roots.lock().clone();
+        let mut scopes: Vec<Arc<ScopeCell>> = self.roots.lock().values().cloned().collect();
         let mut unfinished = Vec::new();
         let mut keepers: HashMap<u64, Keepers> = HashMap::new();
         let mut at = 0;
@@ -231,30 +231,31 @@ impl Engine {
             for sequence in scope.sequences(|_| true) {
                 let inner = sequence.inner.lock();
                 for tensor in &inner.recording.tensors {
-                    let keepers = keepers.entry(tensor.handle.cell.id).or_default();
+                    let keepers = keepers.entry(tensor.handle.cell.id()).or_default();
                     keepers.holds += 1;
                     keepers.names.push((sequence.name.clone(), scope.label.clone()));
                 }
                 for (used, _) in inner.recording.operations.iter().flat_map(OpKind::uses) {
-                    keepers.entry(used.handle.cell.id).or_default().holds += 1;
+                    keepers.entry(used.handle.cell.id()).or_default().holds += 1;
                 }
             }
         }
         let mut leaks: Vec<(u64, Leak)> = self
-            .live_tensors()
+            .shards
+            .live()
             .iter()
             .map(|handle| {
                 let cell = &handle.cell;
-                let keepers = keepers.remove(&cell.id).unwrap_or_default();
+                let keepers = keepers.remove(&cell.id()).unwrap_or_default();
                 let leak = Leak {
-                    tensor: cell.label.clone(),
+                    tensor: cell.label.to_shared(),
                     bytes: cell.bytes,
                     site: cell.site,
                     // One is the list's.
                     handles: Arc::strong_count(handle).saturating_sub(keepers.holds + 1),
                     kept_by: keepers.names,
                 };
-                (cell.id, leak)
+                (cell.id(), leak)
             })
             .collect();
         leaks.sort_by_key(|(id, _)| *id);
@@ -292,7 +293,7 @@ impl Engine {
     }
 
     fn last_root(&self) -> Option<Arc<ScopeCell>> {
-        self.roots.lock().last().cloned()
+        self.roots.lock().last_key_value().map(|(_, root)| root.clone())
     }
 
     /// Waits until everything submitted has retired. False if the time was over first.

@@ -43,9 +43,8 @@ impl ScopeCell {
             wake_each(wakers);
             return finish.into_iter().chain(running).min();
         };
-        let registration = inner.registrations.at_mut(hook.place);
-        registration.count_run(hook.started.elapsed(), true);
-        let label = registration.label.clone();
+        inner.registrations.count_run(hook.place, hook.started.elapsed(), true);
+        let label = inner.registrations.at(hook.place).label.clone();
         let late = Arc::new(Error::TimedOut { what: format!("hook `{label}`").into(), after: hook.after });
         let error = self.cleanup_error(CleanupErrorKind::TimedOut, &label, hook.execution.as_deref(), late);
         let surplus = inner.add_error(error);

@@ -439,10 +439,9 @@ impl ScopeCell {
             self.record_loss(&mut inner);
         }
         let outcome = self.outcome(&inner);
-        let registration = inner.registrations.at_mut(place);
-        let body = if lost { None } else { registration.take_body() };
+        let body = if lost { None } else { inner.registrations.at_mut(place).take_body() };
         let Some(body) = body else {
-            registration.count_skip();
+            inner.registrations.count_skip(place);
             drop(inner);
             self.emit_hook(place, execution.as_deref(), HookEnd::Skipped);
             return Next::Again;
@@ -525,13 +524,13 @@ impl ScopeCell {
             RunEnd::Panicked(_) => HookEnd::Panicked,
         };
         let error = end.into_error();
-        let registration = inner.registrations.at_mut(place);
-        registration.count_run(took, error.is_some());
+        inner.registrations.count_run(place, took, error.is_some());
         if error.is_none() && execution.is_none() && !self.engine.events.is_heard() {
             return Some(inner);
         }
         let error = error.map(|(kind, source)| {
-            self.cleanup_error(kind, &registration.label, execution.as_deref(), source)
+            let hook = &inner.registrations.at(place).label;
+            self.cleanup_error(kind, hook, execution.as_deref(), source)
         });
         // What is not kept is dropped without the lock: it is the user's (L15).
         let (late, surplus) = match error {

@@ -2,8 +2,8 @@
 //! `ManagedScope`, `ManagedSequence` and `Execution`.
 //!
 //! Lock order, outermost first: a queue's `retiring`, a sequence's `inner`, `submitting`, a scope's `inner`, a tensor's
-//! `state`, a queue's `state`, the pool; everything else is a leaf. No lock is held while user code runs (L15). The
-//! engine is generic only in `driver.rs`.
+//! `state`, a queue's `state`, the pool, shards in their order; everything else is a leaf. No lock is held while user
+//! code runs (L15). The engine is generic only in `driver.rs`.
 
 pub(crate) mod adoption;
 pub(crate) mod arena;
@@ -22,6 +22,7 @@ pub(crate) mod hook_run;
 mod host_access;
 pub(crate) mod jobs;
 pub(crate) mod kernels;
+pub(crate) mod making;
 pub(crate) mod memory;
 pub(crate) mod open;
 pub(crate) mod pool;
@@ -32,6 +33,7 @@ pub(crate) mod registrations;
 mod room;
 pub(crate) mod scopes;
 pub(crate) mod sequences;
+mod shards;
 pub(crate) mod stack;
 pub(crate) mod tensors;
 pub(crate) mod threads;
@@ -40,8 +42,9 @@ mod timeline_thread;
 pub(crate) mod wait;
 pub(crate) mod wakers;
 
+use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use slotmap::SlotMap;
@@ -54,9 +57,9 @@ use crate::engine::execution::ExecutionCell;
 use crate::engine::gate::{Gate, Pass};
 use crate::engine::jobs::CleanupQueue;
 use crate::engine::kernels::{KernelKey, KernelSlot};
-use crate::engine::pool::Pool;
+use crate::engine::pool::{Pool, Sizes};
 use crate::engine::scopes::ScopeCell;
-use crate::engine::tensors::TensorKey;
+use crate::engine::shards::Shards;
 use crate::engine::threads::Threads;
 use crate::engine::timeline::Queue;
 use crate::engine::wakers::Waiter;
@@ -66,7 +69,6 @@ use crate::manager::{ManagerOptions, OutOfMemoryCallback, TrimPolicy};
 use crate::report::MAX_REPORTED_ERRORS;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
-use crate::tensor::TensorHandle;
 
 /// What was asked for when the manager was opened.
 pub(crate) struct Options {
@@ -88,15 +90,16 @@ pub(crate) struct Engine {
     /// The last point that was submitted to each queue. Held from looking at what tensors are used by until the new
     /// submission is among it: points rise, and of two submissions that conflict one waits for the other.
     pub submitting: Mutex<Box<[u64]>>,
+    /// How the pool rounds requests.
+    pub sizes: Sizes,
     pub pool: Mutex<Pool>,
     /// Blocks have arrived at the driver.
     pub pool_changed: Condvar,
-    /// Every tensor whose life has not ended. One that cannot be upgraded is about to leave.
-    pub tensors: Mutex<SlotMap<TensorKey, Weak<TensorHandle>>>,
-    /// A tensor has left while somebody closed.
-    pub tensors_changed: Condvar,
+    /// The manager's tensors.
+    pub shards: Shards,
     pub kernels: Mutex<SlotMap<KernelKey, KernelSlot>>,
-    pub roots: Mutex<Vec<Arc<ScopeCell>>>,
+    /// Open root scopes by id.
+    pub roots: Mutex<BTreeMap<u64, Arc<ScopeCell>>>,
     pub idle_arenas: Mutex<Vec<Arc<Arena>>>,
     pub cleanup: CleanupQueue,
     pub threads: Threads,
@@ -138,6 +141,7 @@ impl Engine {
         capabilities.max_block_bytes -= capabilities.max_block_bytes % capabilities.alignment;
         Ok(Arc::new(Engine {
             label: options.label,
+            sizes: Sizes::new(&capabilities),
             pool: Mutex::new(Pool::new(&capabilities, options.budget)),
             pool_changed: Condvar::new(),
             queues: (0..capabilities.queues).map(|queue| Queue::new(QueueId(queue))).collect(),
@@ -153,10 +157,9 @@ impl Engine {
                 finish_deadline: options.finish_deadline,
             },
             on_out_of_memory: options.on_out_of_memory,
-            tensors: Mutex::new(SlotMap::with_key()),
-            tensors_changed: Condvar::new(),
+            shards: Shards::new(),
             kernels: Mutex::new(SlotMap::with_key()),
-            roots: Mutex::new(Vec::new()),
+            roots: Mutex::new(BTreeMap::new()),
             idle_arenas: Mutex::new(Vec::new()),
             cleanup: CleanupQueue::default(),
             threads: Threads::default(),
@@ -224,15 +227,14 @@ impl Engine {
     }
 
     pub(crate) fn add_root(&self, scope: &Arc<ScopeCell>) {
-        self.roots.lock().push(scope.clone());
+        self.roots.lock().insert(scope.id, scope.clone());
     }
 
     /// True if it was the last open root scope.
     pub(crate) fn remove_root(&self, scope: &Arc<ScopeCell>) -> bool {
         let mut roots = self.roots.lock();
-        if let Some(at) = roots.iter().position(|root| Arc::ptr_eq(root, scope)) {
-            roots.swap_remove(at);
-        }
+        // Never the last owner: the caller has the scope.
+        roots.remove(&scope.id);
         roots.is_empty()
     }
 

@@ -18,6 +18,8 @@ use crate::report::HookReport;
 pub(crate) struct Registrations {
     /// In place where there is only one, as in most scopes that have any.
     all: SmallVec<[Registration; 1]>,
+    /// The figures of those that have run or were skipped, by place: apart, since registering makes none.
+    figures: SmallVec<[Figures; 1]>,
     /// By key, and then by period.
     keys: BTreeMap<Arc<str>, [Option<HookId>; 3]>,
     /// The places of the execution hooks.
@@ -35,7 +37,6 @@ pub(crate) struct Registration {
     pub class: HookClass,
     pub deadline: Option<Duration>,
     body: Body,
-    figures: Figures,
 }
 
 enum Body {
@@ -81,7 +82,6 @@ impl Registrations {
             class: hook.class,
             deadline: hook.deadline,
             body: Body::Here(hook.body),
-            figures: Figures::default(),
         });
         place
     }
@@ -118,9 +118,29 @@ impl Registrations {
         self.after_release.push(place);
     }
 
+    fn figures_at(&mut self, place: usize) -> &mut Figures {
+        if self.figures.len() <= place {
+            self.figures.resize(self.all.len(), Figures::default());
+        }
+        &mut self.figures[place]
+    }
+
+    pub(crate) fn count_skip(&mut self, place: usize) {
+        self.figures_at(place).skipped += 1;
+    }
+
+    pub(crate) fn count_run(&mut self, place: usize, took: Duration, failed: bool) {
+        let figures = self.figures_at(place);
+        figures.runs += 1;
+        figures.failed += u64::from(failed);
+        figures.total += took;
+        figures.longest = figures.longest.max(took);
+    }
+
     /// One row a registration.
     pub(crate) fn report(&self) -> Vec<HookReport> {
-        self.all.iter().map(Registration::report).collect()
+        let figures = |place| self.figures.get(place).copied().unwrap_or_default();
+        self.all.iter().enumerate().map(|(place, registration)| registration.report(figures(place))).collect()
     }
 
     /// No hook runs any more, but execution hooks where `late` executions are still to come. The bodies come back, to
@@ -175,20 +195,8 @@ impl Registration {
         }
     }
 
-    pub(crate) fn count_skip(&mut self) {
-        self.figures.skipped += 1;
-    }
-
-    pub(crate) fn count_run(&mut self, took: Duration, failed: bool) {
-        let figures = &mut self.figures;
-        figures.runs += 1;
-        figures.failed += u64::from(failed);
-        figures.total += took;
-        figures.longest = figures.longest.max(took);
-    }
-
-    fn report(&self) -> HookReport {
-        let Figures { runs, failed, skipped, total, longest } = self.figures;
+    fn report(&self, figures: Figures) -> HookReport {
+        let Figures { runs, failed, skipped, total, longest } = figures;
         HookReport {
             label: self.label.clone(),
             key: self.key.clone(),
