@@ -151,7 +151,8 @@ impl ManagedSequence {
     /// submitted then.
     pub fn evaluate(&self) -> Result<Execution, Error> {
         let cell = self.cell();
-        cell.engine().evaluate(cell).map(Execution::new)
+        let (execution, _pass) = cell.engine().evaluate(cell)?;
+        Ok(Execution::new(execution))
     }
 
     /// Evaluates and waits for the result.
@@ -159,7 +160,9 @@ impl ManagedSequence {
     /// # Errors
     /// As [`ManagedSequence::evaluate`] and [`Execution::wait`].
     pub fn run(&self) -> Result<(), Error> {
-        self.evaluate()?.wait()
+        let cell = self.cell();
+        let (execution, pass) = cell.engine().evaluate(cell)?;
+        execution.wait_from(Some(pass), None).map(|_completed| ())
     }
 
     /// Destroys the sequence. A running execution completes; what it uses stays until then. Twice is Ok.

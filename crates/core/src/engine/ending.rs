@@ -111,10 +111,10 @@ impl ScopeCell {
             }))),
         };
         inner.phase = Phase::Finished(outcome);
+        self.finished.store(true, Ordering::Release);
         inner.result = Some(result);
         inner.runner = None;
-        let parent = self.parent.lock().take();
-        inner.finish.below_parent = parent.is_some();
+        let parent = if inner.finish.below_parent { self.parent.lock().take() } else { None };
         // What hooks captured goes with their last run. Late executions still need theirs.
         let spent = inner.registrations.retire(late);
         let wakers = inner.wakers.take();

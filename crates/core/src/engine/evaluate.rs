@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::backend::{Submission, TimelinePoint};
 use crate::engine::Engine;
 use crate::engine::execution::ExecutionCell;
+use crate::engine::gate::Pass;
 use crate::engine::recording::{RecordedTensor, Recording};
 use crate::engine::sequences::{Native, SequenceCell, SequenceInner};
 use crate::engine::timeline::{Flight, Frontier};
@@ -81,15 +82,15 @@ impl Drop for Pins<'_> {
 }
 
 impl Engine {
-    /// Submits one evaluation of `sequence`.
-    pub(crate) fn evaluate(
-        self: &Arc<Self>,
+    /// Submits one evaluation of `sequence`. The pass with which that was done is for a caller that waits at once.
+    pub(crate) fn evaluate<'a>(
+        self: &'a Arc<Self>,
         sequence: &Arc<SequenceCell>,
-    ) -> Result<Arc<ExecutionCell>, Error> {
+    ) -> Result<(Arc<ExecutionCell>, Pass<'a>), Error> {
         let pass = self.enter();
         let mut inner = sequence.inner.lock();
         sequence.check(&inner)?;
-        let _pass = pass.map_err(|error| sequence.stale_if_closed(error))?;
+        let pass = pass.map_err(|error| sequence.stale_if_closed(error))?;
         if let Some(lost) = self.lost_error() {
             return Err(lost);
         }
@@ -103,7 +104,7 @@ impl Engine {
             }
         };
         match self.submit(sequence, &mut inner, hooks) {
-            Ok(execution) => Ok(execution),
+            Ok(execution) => Ok((execution, pass)),
             Err(error) => {
                 drop(inner);
                 // As if it had not been asked for: no execution, no hook (L11).

@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::backend::TimelinePoint;
 use crate::engine::driver::NativeSequence;
 use crate::engine::finish::Mode;
+use crate::engine::gate::Pass;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::sequences::SequenceCell;
 use crate::engine::timeline::AfterPass;
@@ -204,15 +205,28 @@ impl ExecutionCell {
     /// # Errors
     /// The execution's failure, and `WouldDeadlock` from inside a hook that runs for this very execution (L15).
     pub(crate) fn wait(self: &Arc<Self>, deadline: Option<Instant>) -> Result<Waited, Error> {
+        self.wait_from(None, deadline)
+    }
+
+    /// The same for who has just submitted it, and is still inside by `pass`.
+    pub(crate) fn wait_from(
+        self: &Arc<Self>,
+        pass: Option<Pass<'_>>,
+        deadline: Option<Instant>,
+    ) -> Result<Waited, Error> {
         self.check_wait()?;
+        let mut pass = pass;
         let engine = self.engine();
         if engine.serves_cleanup_here() {
+            // What runs while it waits is not inside.
+            drop(pass);
             return self.wait_and_serve(deadline);
         }
         // Hooks of the scope that a pass of this thread found to be due are its to run.
         let mut due = self.hooks > 0;
         loop {
             if let Some(result) = self.result() {
+                drop(pass);
                 match deadline {
                     _ if !due => {}
                     // A wait with a time does not spend it on hooks.
@@ -228,7 +242,10 @@ impl ExecutionCell {
                     None => return Ok(Waited::TimedOut),
                 },
             };
-            if engine.wait_and_retire_but_leave(self.point, left, self.scope()) {
+            let entered = pass.take().or_else(|| engine.driver_pass());
+            if let Some(pass) = entered
+                && engine.wait_and_retire_but_leave(pass, self.point, left, self.scope())
+            {
                 due = true;
                 if !self.progress().has_retired() {
                     engine.push_scope(self.scope(), Mode::Executions);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use crate::cleanup::{CleanupContext, ExecutionInfo, HookClass, HookId, Period};
+use crate::cleanup::{CleanupContext, ExecutionInfo, HookClass, Period};
 use crate::engine::deadlines::RunningHook;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::hook_run::{HookRun, RunEnd};
@@ -105,7 +105,7 @@ impl Wake for ScopeWaker {
 
 impl ScopeCell {
     pub(crate) fn has_result(&self) -> bool {
-        self.inner.lock().has_finished()
+        self.finished.load(Ordering::Acquire)
     }
 
     pub(crate) fn wake_all(&self) {
@@ -140,7 +140,7 @@ impl ScopeCell {
 
     /// Begins to finish a scope that was dropped. False if somebody has begun, or it has finished.
     pub(crate) fn begin_abandon(self: &Arc<Self>, outcome: Outcome) -> bool {
-        let begun = self.begin_finish(outcome, false) == Beginning::Begun;
+        let begun = !self.has_result() && self.begin_finish(outcome, false) == Beginning::Begun;
         if begun {
             self.set_unattended();
         }
@@ -406,6 +406,7 @@ impl ScopeCell {
         if inner.finish.trimmed.is_none() {
             inner.finish.trimmed = Some(0);
             let entry = inner.finish.entry.take();
+            inner.finish.below_parent = entry.is_some();
             drop(inner);
             self.let_go(entry);
             return Next::Again;
@@ -430,7 +431,7 @@ impl ScopeCell {
         execution: Option<Arc<ExecutionCell>>,
     ) -> Next {
         let registration = inner.registrations.at(place);
-        let deadline = registration.deadline.or(self.hook_deadline);
+        let deadline = registration.deadline().or(self.hook_deadline);
         if deadline.is_some() && !self.engine.on_cleanup_thread() {
             return self.hand_to_cleanup_thread(inner, place);
         }
@@ -474,10 +475,9 @@ impl ScopeCell {
     /// runs inline.
     fn hand_to_cleanup_thread(self: &Arc<Self>, mut inner: MutexGuard<'_, ScopeInner>, place: usize) -> Next {
         self.needs_cleanup_thread.store(true, Ordering::SeqCst);
-        let registration = inner.registrations.at(place);
-        match registration.period() {
+        match inner.registrations.at(place).period() {
             Period::Scope => {
-                let HookId(id) = registration.id();
+                let id = inner.stack.next_id();
                 inner.stack.push(id, Entry::Hook(place));
             }
             Period::Execution => {

@@ -67,6 +67,7 @@ impl Engine {
             arena: Mutex::new(None),
             has_arena: AtomicBool::new(false),
             needs_cleanup_thread: AtomicBool::new(hook_deadline.is_some()),
+            finished: AtomicBool::new(false),
             inner: Mutex::new(ScopeInner::new()),
         });
         match parent {

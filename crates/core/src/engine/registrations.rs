@@ -28,15 +28,19 @@ pub(crate) struct Registrations {
     after_release: Vec<usize>,
 }
 
-/// A hook that a scope has accepted.
+/// A hook that a scope has accepted. Small: a scope may have very many.
 pub(crate) struct Registration {
-    id: HookId,
     pub label: Arc<str>,
-    key: Option<Arc<str>>,
     period: Period,
     pub class: HookClass,
-    pub deadline: Option<Duration>,
     body: Body,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few hooks have.
+struct Rare {
+    key: Option<Arc<str>>,
+    deadline: Option<Duration>,
 }
 
 enum Body {
@@ -74,14 +78,13 @@ impl Registrations {
         if let Some(key) = &hook.key {
             self.keys.entry(key.clone()).or_default()[hook.period as usize] = Some(id);
         }
+        let rare = hook.key.is_some() || hook.deadline.is_some();
         self.all.push(Registration {
-            id,
             label: hook.label,
-            key: hook.key,
             period: hook.period,
             class: hook.class,
-            deadline: hook.deadline,
             body: Body::Here(hook.body),
+            rare: rare.then(|| Box::new(Rare { key: hook.key, deadline: hook.deadline })),
         });
         place
     }
@@ -119,8 +122,8 @@ impl Registrations {
     }
 
     fn figures_at(&mut self, place: usize) -> &mut Figures {
-        if self.figures.len() <= place {
-            self.figures.resize(self.all.len(), Figures::default());
+        while self.figures.len() <= place {
+            self.figures.push(Figures::default());
         }
         &mut self.figures[place]
     }
@@ -158,8 +161,9 @@ impl Registrations {
 }
 
 impl Registration {
-    pub(crate) fn id(&self) -> HookId {
-        self.id
+    /// The time that one run may take.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.rare.as_ref()?.deadline
     }
 
     pub(crate) fn period(&self) -> Period {
@@ -199,7 +203,7 @@ impl Registration {
         let Figures { runs, failed, skipped, total, longest } = figures;
         HookReport {
             label: self.label.clone(),
-            key: self.key.clone(),
+            key: self.rare.as_ref().and_then(|rare| rare.key.clone()),
             period: self.period,
             runs,
             failed,

@@ -43,6 +43,8 @@ pub(crate) struct ScopeCell {
     pub(super) has_arena: AtomicBool,
     /// Hooks have deadlines: only the cleanup thread runs them, so that finish can return (L16).
     pub needs_cleanup_thread: AtomicBool,
+    /// It has finished, for looks without the lock. Written under it, with the result.
+    pub(super) finished: AtomicBool,
     /// By mode: whether the cleanup queue has a job for this scope.
     pub queued: [AtomicBool; 2],
     /// Executions submitted so far. Written under the engine's `submitting`.

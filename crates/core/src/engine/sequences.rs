@@ -11,8 +11,8 @@ use crate::engine::stack::Entry;
 use crate::engine::{Engine, frames};
 use crate::error::{EndOfLife, Error, ResourceKind, Site};
 use crate::sequence::SequenceState;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 pub(crate) struct SequenceCell {
     /// Its place on the scope's stack.
@@ -129,9 +129,11 @@ impl SequenceCell {
     }
 
     /// Ends the sequence's life. Twice is nothing. What it holds goes now, or when the device has finished.
-    pub(crate) fn end(self: &Arc<Self>, why: EndOfLife) {
-        let engine = self.engine();
-        let mut inner = self.inner.lock();
+    pub(crate) fn end(&self, why: EndOfLife) {
+        self.end_locked(self.inner.lock(), why);
+    }
+
+    fn end_locked(&self, mut inner: MutexGuard<'_, SequenceInner>, why: EndOfLife) {
         if matches!(inner.life, Life::Ended(_)) {
             return;
         }
@@ -142,8 +144,11 @@ impl SequenceCell {
         }
         let recording = std::mem::take(&mut inner.recording);
         let native = std::mem::replace(&mut inner.native, Native::None);
+        // Under the lock: who closes meets the sequence before, and waits for the lock, or finds the gate taken.
+        let pass = (!matches!(native, Native::None)).then(|| self.engine().gate.enter());
         drop(inner);
-        native.recycle(engine);
+        native.recycle(self.engine());
+        drop(pass);
         drop(recording);
     }
 
@@ -160,11 +165,12 @@ impl SequenceCell {
         }
         let mut inner = self.inner.lock();
         inner.forgotten = true;
-        let running = inner.state == SequenceState::Running;
-        drop(inner);
-        if !running {
-            self.scope.release_anonymous(self);
+        if inner.state == SequenceState::Running {
+            // `retired` does the rest.
+            return;
         }
+        self.end_locked(inner, EndOfLife::Destroyed(self.site));
+        self.scope.forget_sequence(self);
     }
 
     pub(crate) fn state(&self) -> SequenceState {
@@ -259,14 +265,18 @@ impl ScopeCell {
     pub(crate) fn destroy_sequence(&self, cell: &Arc<SequenceCell>, why: EndOfLife) {
         // Closing waits until the native recording is back in its arena.
         let _pass = self.engine.gate.enter();
-        {
-            let mut inner = self.inner.lock();
-            inner.stack.remove(cell.entry);
-            if cell.named && inner.names.get(&cell.name).is_some_and(|named| Arc::ptr_eq(named, cell)) {
-                inner.names.remove(&cell.name);
-            }
-        }
+        self.forget_sequence(cell);
         cell.end(why);
+    }
+
+    /// Takes a sequence off the stack, and gives its name free.
+    fn forget_sequence(&self, cell: &Arc<SequenceCell>) {
+        let mut inner = self.inner.lock();
+        // Never the last owner: the caller has the sequence.
+        inner.stack.remove(cell.entry);
+        if cell.named && inner.names.get(&cell.name).is_some_and(|named| Arc::ptr_eq(named, cell)) {
+            inner.names.remove(&cell.name);
+        }
     }
 
     /// An anonymous sequence that has no handle and is not running goes by itself (L8).

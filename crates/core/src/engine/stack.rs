@@ -45,16 +45,20 @@ impl Stack {
     /// Takes the entry on top.
     pub(crate) fn pop(&mut self) -> Option<Entry> {
         let (_, entry) = self.entries.pop()?;
-        self.clear_top();
+        if self.gaps > 0 {
+            self.clear_top();
+        }
         entry
     }
 
     /// Takes an entry from wherever it is.
     pub(crate) fn remove(&mut self, id: u64) -> Option<Entry> {
+        if self.entries.last()?.0 == id {
+            return self.pop();
+        }
         let at = self.entries.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         let entry = self.entries[at].1.take()?;
         self.gaps += 1;
-        self.clear_top();
         if self.gaps > FEW && self.gaps * 2 > self.entries.len() {
             // As many entries as are kept here have gone since the last time: a constant share for each.
             self.entries.retain(|(_, entry)| entry.is_some());

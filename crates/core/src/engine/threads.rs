@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::TimelinePoint;
 use crate::engine::finish::Mode;
+use crate::engine::gate::Pass;
 use crate::engine::hook_run::HookRun;
 use crate::engine::jobs::Job;
 use crate::engine::quiet::quietly;
@@ -294,12 +295,13 @@ impl Engine {
     /// who is told if there are any; others go to the cleanup thread.
     pub(crate) fn wait_and_retire_but_leave(
         self: &Arc<Self>,
+        pass: Pass<'_>,
         point: TimelinePoint,
         timeout: Option<Duration>,
         mine: &Arc<ScopeCell>,
     ) -> bool {
         let mut due = Vec::new();
-        self.wait_and_retire(&[point], timeout, &mut due);
+        self.wait_and_retire(pass, &[point], timeout, &mut due);
         let mut left = false;
         for scope in due {
             if Arc::ptr_eq(&scope, mine) {

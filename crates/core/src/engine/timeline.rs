@@ -257,11 +257,11 @@ impl Engine {
     /// As [`Engine::wait_device`], and then [`Engine::retire_completed`].
     pub(crate) fn wait_and_retire(
         self: &Arc<Self>,
+        pass: Pass<'_>,
         targets: &[TimelinePoint],
         timeout: Option<Duration>,
         due: &mut Vec<Arc<ScopeCell>>,
     ) {
-        let Some(pass) = self.driver_pass() else { return };
         self.wait_inside(&pass, targets, timeout);
         self.retire_inside(pass, due);
     }
@@ -322,8 +322,8 @@ impl Engine {
             retired.push((execution, end));
         }
         // Before anybody learns of the results: who then looks at the figures, or trims, finds it all.
-        for deferred in memory {
-            self.defer(deferred);
+        if !memory.is_empty() {
+            memory.into_iter().for_each(|deferred| self.defer(deferred));
         }
         for (execution, end) in &retired[first..] {
             self.publish_execution(execution, *end, after);

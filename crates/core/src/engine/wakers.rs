@@ -94,7 +94,14 @@ impl Wakers {
 }
 
 /// Wakes everybody. One that panics keeps no other asleep. The caller holds no lock (L15).
+#[inline]
 pub(crate) fn wake_each(wakers: Vec<Woken>) {
+    if !wakers.is_empty() {
+        wake_all(wakers);
+    }
+}
+
+fn wake_all(wakers: Vec<Woken>) {
     for waker in wakers {
         if quietly(move || waker.wake_by_ref()).is_none() {
             tracing::error!(target: "tenure", "a waker panicked");
