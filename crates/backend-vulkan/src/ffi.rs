@@ -255,14 +255,6 @@ impl Semaphore {
         let value = unsafe { self.api.device.get_semaphore_counter_value(self.raw) };
         self.api.check("vkGetSemaphoreCounterValue", value)
     }
-
-    /// Raises the value from the host.
-    pub(crate) fn signal(&self, value: u64) -> Result<(), BackendError> {
-        let info = vk::SemaphoreSignalInfo::default().semaphore(self.raw).value(value);
-        // SAFETY: the semaphore is alive, and callers only raise it.
-        let signalled = unsafe { self.api.device.signal_semaphore(&info) };
-        self.api.check("vkSignalSemaphore", signalled)
-    }
 }
 
 impl Drop for Semaphore {
