@@ -22,8 +22,9 @@ use crate::instance::ffi::Instance;
 pub(crate) struct Api {
     pub device: ash::Device,
     pub synchronization2: Second,
+    /// The device is this backend's own, and destroyed with this object.
+    pub owned: bool,
     names: Option<ext::debug_utils::Device>,
-    owned: bool,
     /// The first cause (L23).
     lost: OnceLock<BackendError>,
     /// After the device: it goes last.

@@ -50,6 +50,10 @@ pub(crate) struct Queue {
     semaphore: Semaphore,
     /// The last point that was submitted.
     submitted: AtomicU64,
+    /// Every point up to this one is known to have completed.
+    completed: AtomicU64,
+    /// What every point up to this one wrote is visible to all that is submitted from now on.
+    visible: AtomicU64,
     /// Recorded once, submitted before what has to come after everything before it.
     order: vk::CommandBuffer,
     /// `order` lives in it.
@@ -72,7 +76,8 @@ impl Queue {
         commands.end()?;
         api.name(order, label);
         let semaphore = Semaphore::new(api, label)?;
-        Ok(Queue { raw, lock, semaphore, submitted: AtomicU64::new(0), order, _pool: pool })
+        let [submitted, completed, visible] = Default::default();
+        Ok(Queue { raw, lock, semaphore, submitted, completed, visible, order, _pool: pool })
     }
 
     /// Submits under the queue's lock.
@@ -137,31 +142,39 @@ impl Timelines {
         let queue = self.queue(point.queue);
         let last = queue.submitted.load(Ordering::Acquire);
         assert!(point.value > last, "points of {} rise", point.queue);
-        let (own, others): (Points, Points) =
-            waits.iter().copied().partition(|wait| wait.queue == point.queue);
-        let others: SmallVec<[_; 2]> =
-            others.iter().map(|wait| (self.queue(wait.queue).semaphore.raw, wait.value)).collect();
+        let own = waits.iter().filter(|wait| wait.queue == point.queue).map(|wait| wait.value).max();
+        let others = waits.iter().filter(|wait| wait.queue != point.queue);
+        let mut semaphores: SmallVec<[_; 2]> =
+            others.map(|wait| (self.queue(wait.queue).semaphore.raw, wait.value)).collect();
+        let completed = queue.completed.load(Ordering::Acquire);
         let both = [queue.order, commands];
-        queue.submit(
-            &self.api,
-            &Batch {
-                // The queue runs in order; only what the barrier does is missing.
-                commands: if own.is_empty() { &both[1..] } else { &both },
-                waits: &others,
-                signal: (queue.semaphore.raw, point.value),
-            },
-        )?;
+        let (commands, visible) = if own.is_some_and(|own| own > completed) {
+            // The queue runs in order; only what the barrier does is missing.
+            (&both[..], last)
+        } else {
+            // What has completed is not thereby visible to the device. A semaphore that is there makes it so, and nothing
+            // waits for that.
+            if completed > queue.visible.load(Ordering::Relaxed) {
+                semaphores.push((queue.semaphore.raw, completed));
+            }
+            (&both[1..], completed)
+        };
+        let signal = (queue.semaphore.raw, point.value);
+        queue.submit(&self.api, &Batch { commands, waits: &semaphores, signal })?;
+        queue.visible.fetch_max(visible, Ordering::Relaxed);
         queue.submitted.store(point.value, Ordering::Release);
         Ok(())
     }
 
     pub(crate) fn completed(&self, id: QueueId) -> Result<u64, BackendError> {
         self.api.alive()?;
-        let value = self.queue(id).semaphore.value()?;
+        let queue = self.queue(id);
+        let value = queue.semaphore.value()?;
         // A lost device may raise its semaphores to anything.
         if value == u64::MAX {
             return Err(self.api.lose("vkGetSemaphoreCounterValue", "a timeline ran beyond its points"));
         }
+        queue.completed.fetch_max(value, Ordering::AcqRel);
         Ok(value)
     }
 
