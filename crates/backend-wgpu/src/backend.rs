@@ -287,7 +287,8 @@ impl Backend for WgpuBackend {
         targets: &[TimelinePoint],
         timeout: Option<Duration>,
     ) -> Result<WaitStatus, BackendError> {
-        self.timeline.wait_any(targets, timeout)
+        let device = self.device("wait")?;
+        device.run(|| self.timeline.wait_any(&|poll| polled(&device.device, poll), targets, timeout))
     }
 
     fn interrupt(&self) {

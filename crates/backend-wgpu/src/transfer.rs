@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::encode::{Encoded, Encoder, Range};
 use crate::sequence::Reads;
 use crate::staging::{PIECE, ReadBacks};
-use crate::timeline::Ticket;
+use crate::timeline::{Ticket, polled};
 
 impl Device {
     /// Submits commands that were encoded without an error. On an error nothing was submitted.
@@ -35,7 +35,7 @@ impl Device {
             uploads.unmap();
             self.queue.submit([commands])
         })?;
-        // Mappings are asked for before the reclaimer hears of the submission: so they are made when it completes.
+        // Mappings are asked for before anybody hears of the submission: so they are made when it completes.
         // A device that is lost meanwhile refuses them, and the callbacks say so.
         let mut mappings = Arc::default();
         // It was submitted, so an error of a mapping comes when it is read.
@@ -44,6 +44,11 @@ impl Device {
             mappings = reads.submitted(&self.timeline);
         });
         Ok(self.timeline.submitted(index, value, mappings))
+    }
+
+    /// Blocks until a submission has completed.
+    fn wait(&self, ticket: Ticket, operation: &'static str) -> Result<(), BackendError> {
+        self.timeline.wait(&|poll| polled(&self.device, poll), ticket, operation)
     }
 
     /// Queues a copy from the host. Every later use of the block, by whoever, comes after it in the one queue that
@@ -57,7 +62,7 @@ impl Device {
         let mut done = 0;
         for piece in bytes.chunks(PIECE as usize) {
             if self.staging.flying_bytes() + piece.len() as u64 > self.staging.limit {
-                self.timeline.wait(self.timeline.last(), "write")?;
+                self.wait(self.timeline.last(), "write")?;
             }
             let target =
                 Range { storage: block.storage.clone(), offset: offset + done, bytes: piece.len() as u64 };
@@ -94,7 +99,7 @@ impl Device {
                 Ok::<_, BackendError>((encoder.finish(), pieces))
             })??;
             let ticket = self.submit_reading(encoded, &reads, None)?;
-            self.timeline.wait(ticket, "read")?;
+            self.wait(ticket, "read")?;
             reads.read_all(&pieces, part)?;
             reads.end(&self.staging);
             done += part.len() as u64;
