@@ -15,7 +15,7 @@ use slotmap::{SlotMap, new_key_type};
 use crate::backend::Capabilities;
 use crate::engine::driver::NativeBlock;
 use crate::report::{MemoryReport, Usage};
-use recent::Recent;
+pub(crate) use recent::{Found, Recent};
 
 /// Grants up to this size are cut from pages.
 const SMALL_BYTES: u64 = 256 << 10;
@@ -52,6 +52,46 @@ pub(crate) struct Growth {
     pub bytes: u64,
     page: bool,
     grant: u64,
+}
+
+/// How requests are rounded. The same for as long as the manager lives.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizes {
+    alignment: u64,
+    sub_allocation: bool,
+    max_block_bytes: u64,
+}
+
+impl Sizes {
+    pub(crate) fn new(capabilities: &Capabilities) -> Self {
+        Sizes {
+            alignment: capabilities.alignment,
+            sub_allocation: capabilities.sub_allocation,
+            max_block_bytes: capabilities.max_block_bytes,
+        }
+    }
+
+    /// Bytes that a request of `bytes` takes.
+    pub(crate) fn rounded(&self, bytes: u64) -> u64 {
+        let aligned = round_up(bytes, self.alignment);
+        if self.is_small(bytes) {
+            return aligned;
+        }
+        // Half of the next power of two, which itself may be more than can be said.
+        let octave = 1 << (aligned - 1).ilog2();
+        let step = (octave / CLASSES_PER_OCTAVE).max(self.alignment);
+        let fits = aligned.checked_add(step - 1).map(|most| most & !(step - 1));
+        fits.unwrap_or(u64::MAX).min(self.max_block_bytes)
+    }
+
+    fn is_small(&self, bytes: u64) -> bool {
+        self.sub_allocation && bytes <= SMALL_BYTES && self.max_block_bytes >= PAGE_BYTES
+    }
+}
+
+/// The next multiple of `unit`, a power of two: no division on the hot path.
+fn round_up(bytes: u64, unit: u64) -> u64 {
+    (bytes + (unit - 1)) & !(unit - 1)
 }
 
 /// Why there is no room for another block.
@@ -110,14 +150,12 @@ pub(crate) struct Counters {
 }
 
 pub(crate) struct Pool {
-    alignment: u64,
-    sub_allocation: bool,
-    max_block_bytes: u64,
+    sizes: Sizes,
     max_blocks: u64,
     budget: Option<u64>,
     blocks: SlotMap<BlockKey, Block>,
     /// Cached grants that came back last. They are in no page and not in `whole` until they are settled.
-    recent: Recent,
+    recent: Recent<Grant>,
     /// Cached whole blocks by size.
     whole: BTreeMap<u64, Vec<BlockKey>>,
     pages: Vec<BlockKey>,
@@ -138,9 +176,7 @@ pub(crate) struct Pool {
 impl Pool {
     pub(crate) fn new(capabilities: &Capabilities, budget: Option<u64>) -> Self {
         Pool {
-            alignment: capabilities.alignment,
-            sub_allocation: capabilities.sub_allocation,
-            max_block_bytes: capabilities.max_block_bytes,
+            sizes: Sizes::new(capabilities),
             max_blocks: capabilities.max_blocks,
             budget,
             blocks: SlotMap::with_key(),
@@ -167,25 +203,9 @@ impl Pool {
         self.max_blocks
     }
 
-    /// Bytes that a request of `bytes` takes.
-    fn rounded(&self, bytes: u64) -> u64 {
-        let aligned = bytes.next_multiple_of(self.alignment);
-        if self.is_small(bytes) {
-            return aligned;
-        }
-        // Half of the next power of two, which itself may be more than can be said.
-        let octave = 1 << (aligned - 1).ilog2();
-        let step = (octave / CLASSES_PER_OCTAVE).max(self.alignment);
-        aligned.checked_next_multiple_of(step).unwrap_or(u64::MAX).min(self.max_block_bytes)
-    }
-
-    fn is_small(&self, bytes: u64) -> bool {
-        self.sub_allocation && bytes <= SMALL_BYTES && self.max_block_bytes >= PAGE_BYTES
-    }
-
     /// A grant from what the pool has. O(1) but for the page that a small one is cut from.
     pub(crate) fn take_cached(&mut self, bytes: u64) -> Option<Grant> {
-        let rounded = self.rounded(bytes);
+        let rounded = self.sizes.rounded(bytes);
         let grant = match self.recent.take(rounded) {
             Some(grant) => {
                 self.count_out(grant.key, grant.bytes);
@@ -201,7 +221,7 @@ impl Pool {
     }
 
     fn take_settled(&mut self, bytes: u64, rounded: u64) -> Option<Grant> {
-        if self.is_small(bytes) {
+        if self.sizes.is_small(bytes) {
             return match self.take_slice(rounded) {
                 Some(slice) => Some(slice),
                 None => self.take_whole(rounded, rounded),
@@ -209,7 +229,7 @@ impl Pool {
         }
         // A cached block may be one class larger: the padding stays below a quarter.
         let most = rounded.saturating_add(rounded / CLASSES_PER_OCTAVE);
-        self.take_whole(bytes.next_multiple_of(self.alignment), most)
+        self.take_whole(round_up(bytes, self.sizes.alignment), most)
     }
 
     /// The smallest cached whole block of `least` to `most` bytes.
@@ -223,14 +243,14 @@ impl Pool {
     }
 
     fn take_slice(&mut self, bytes: u64) -> Option<Grant> {
-        let units = u32::try_from(bytes / self.alignment).expect("small grants have few units");
+        let units = u32::try_from(bytes / self.sizes.alignment).expect("small grants have few units");
         let mut at = self.pages.len();
         while at > 0 {
             at -= 1;
             let key = self.pages[at];
             let page = self.blocks[key].page.as_mut().expect("pages have an allocator");
             if let Some(slice) = page.allocate(units) {
-                let offset = u64::from(slice.offset) * self.alignment;
+                let offset = u64::from(slice.offset) * self.sizes.alignment;
                 return Some(self.hand_out(key, Some(slice), offset, bytes));
             }
         }
@@ -240,7 +260,6 @@ impl Pool {
     fn count_out(&mut self, key: BlockKey, bytes: u64) {
         self.cached.bytes -= bytes;
         self.live.bytes += bytes;
-        self.peak_live = self.peak_live.max(self.live.bytes);
         self.restand(key, |block| block.live += 1);
     }
 
@@ -269,6 +288,13 @@ impl Pool {
         }
     }
 
+    /// Raises the peak of what lives: what was granted but for `idle` bytes. Answers how much more may live below the peak.
+    pub(crate) fn raise_peak(&mut self, idle: u64) -> u64 {
+        let live = self.live.bytes - idle;
+        self.peak_live = self.peak_live.max(live);
+        self.peak_live - live
+    }
+
     pub(crate) fn reserved(&self) -> Usage {
         self.live + self.retired + self.cached + self.growing + self.leaving
     }
@@ -291,8 +317,8 @@ impl Pool {
             return Err(NoRoom::Blocks);
         }
         let left = self.budget.unwrap_or(u64::MAX).saturating_sub(reserved.bytes);
-        let exact = bytes.next_multiple_of(self.alignment);
-        let page = self.is_small(bytes);
+        let exact = round_up(bytes, self.sizes.alignment);
+        let page = self.sizes.is_small(bytes);
         let size = match fit {
             Fit::Exact => exact,
             Fit::Roomy if page => {
@@ -303,7 +329,7 @@ impl Pool {
                 }
                 size.max(exact)
             }
-            Fit::Roomy => Some(self.rounded(bytes)).filter(|rounded| *rounded <= left).unwrap_or(exact),
+            Fit::Roomy => Some(self.sizes.rounded(bytes)).filter(|rounded| *rounded <= left).unwrap_or(exact),
         };
         if size > left {
             return Err(NoRoom::Budget);
@@ -321,7 +347,7 @@ impl Pool {
         self.peak_reserved = self.peak_reserved.max(self.reserved().bytes);
         self.counters.allocations += 1;
         let page = growth.page.then(|| {
-            let units = u32::try_from(growth.bytes / self.alignment).expect("pages have few units");
+            let units = u32::try_from(growth.bytes / self.sizes.alignment).expect("pages have few units");
             // Its last node is never used, and a full page has one of no size beside those of its units.
             Allocator::with_max_allocs(units, units + 2)
         });
@@ -371,7 +397,7 @@ impl Pool {
 
     fn keep(&mut self, grant: Grant) {
         self.cached.bytes += grant.bytes;
-        if let Some(surplus) = self.recent.keep(grant) {
+        if let Some(surplus) = self.recent.keep(grant.bytes, grant) {
             self.settle(surplus);
         }
     }
@@ -447,7 +473,7 @@ impl Pool {
             .pages
             .iter()
             .filter_map(|key| self.blocks[*key].page.as_ref())
-            .map(|page| u64::from(page.storage_report().largest_free_region) * self.alignment)
+            .map(|page| u64::from(page.storage_report().largest_free_region) * self.sizes.alignment)
             .max()
             .unwrap_or(0);
         MemoryReport {

@@ -3,9 +3,9 @@
 //! Handles are in `tensor.rs`; this is what they point to.
 
 use std::any::TypeId;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use slotmap::{Key, KeyData, new_key_type};
+use slotmap::{Key, KeyData};
 use smallvec::SmallVec;
 
 use crate::backend::TimelinePoint;
@@ -16,16 +16,13 @@ use crate::engine::gate::Pass;
 use crate::engine::pool::Grant;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::sequences::Life;
+use crate::engine::shards::{OpenBooks, Reuse, TensorKey};
 use crate::engine::timeline::{Deferred, Frontier};
 use crate::error::{EndOfLife, Error, ResourceKind, Site};
 use crate::event::EventKind;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Condvar, Mutex};
-use crate::tensor::TensorHandle;
-
-new_key_type! {
-    pub(crate) struct TensorKey;
-}
+use crate::tensor::{Label, TensorHandle, TensorRef};
 
 /// The element type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +34,23 @@ pub(crate) struct ElementType {
 
 pub(crate) struct TensorCell {
     pub engine: Arc<Engine>,
-    pub id: u64,
-    pub label: Arc<str>,
+    /// Another one for each of its lives. Written while nobody else has it.
+    id: AtomicU64,
+    pub label: Label,
     pub shape: SmallVec<[u64; 4]>,
     pub element: ElementType,
     pub bytes: u64,
     pub site: Site,
-    /// Its place among the manager's tensors, as a number. Written under their lock.
+    /// Which of the manager's shards it is in.
+    shard: usize,
+    /// Its place there, as a number. Written under the shard's lock.
     key: AtomicU64,
+    /// It was made in a scope, and may have an owner.
+    was_local: bool,
+    /// Bytes that it has of the pool while it lives.
+    pub(super) pooled_bytes: u64,
+    /// The device has used it in this life.
+    was_used: AtomicBool,
     pub(super) state: Mutex<TensorState>,
     /// Held while it moves to another scope: one move at a time.
     moving: Mutex<()>,
@@ -149,7 +155,7 @@ fn bytes_of(shape: &[u64], element_bytes: u64) -> Option<u64> {
 
 /// What to make a tensor of.
 pub(crate) struct TensorRequest {
-    pub label: Arc<str>,
+    pub label: Label,
     pub shape: SmallVec<[u64; 4]>,
     pub element: ElementType,
     pub site: Site,
@@ -174,7 +180,7 @@ impl TensorCell {
     }
 
     pub(super) fn stale(&self, why: &EndOfLife) -> Error {
-        Error::Stale { kind: ResourceKind::Tensor, label: self.label.clone(), why: why.clone() }
+        Error::Stale { kind: ResourceKind::Tensor, label: self.label.to_shared(), why: why.clone() }
     }
 
     /// Keeps the memory until [`Engine::unpin`]. Host copies that conflict are short and are waited for.
@@ -199,6 +205,38 @@ impl TensorCell {
         self.state.lock().memory.as_ref().and_then(Memory::place)
     }
 
+    /// Whether its life has ended, asked by who has it alone.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        matches!(self.state.get_mut().life, Life::Ended(_))
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    /// The memory of an idle tensor, whose last life ends with that.
+    pub(super) fn take_idle_grant(&self) -> Grant {
+        let mut state = self.state.lock();
+        state.life = Life::Ended(EndOfLife::Destroyed(self.site));
+        match state.memory.take() {
+            Some(Memory::Pooled(grant)) => grant,
+            _ => unreachable!("an idle tensor has memory of the pool"),
+        }
+    }
+
+    /// Whether a request asks for a tensor that is like this one in all but its id.
+    fn is_like(&self, request: &TensorRequest, scope: Option<&Arc<ScopeCell>>) -> bool {
+        std::ptr::eq(self.site, request.site)
+            && self.element.id == request.element.id
+            && self.shape == request.shape
+            && self.was_local == scope.is_some()
+            && self.label == request.label
+    }
+
+    pub(super) fn key(&self) -> TensorKey {
+        TensorKey::from(KeyData::from_ffi(self.key.load(Ordering::Relaxed)))
+    }
+
     /// Adds what has to complete before another use.
     pub(crate) fn uses_before(&self, writes: bool, waits: &mut Frontier) {
         let state = self.state.lock();
@@ -214,6 +252,7 @@ impl TensorCell {
 
     /// The device uses it until `point`.
     pub(crate) fn use_until(&self, point: TimelinePoint, writes: bool) {
+        self.was_used.store(true, Ordering::Relaxed);
         let mut state = self.state.lock();
         if writes {
             state.uses.last_write = Some(point);
@@ -254,11 +293,55 @@ impl Engine {
         self: &Arc<Self>,
         request: TensorRequest,
         scope: Option<&Arc<ScopeCell>>,
-    ) -> Result<Arc<TensorHandle>, Error> {
+    ) -> Result<TensorRef, Error> {
+        // Who closes waits until the event is told.
+        let _heard = self.events.is_heard().then(|| self.gate.enter());
+        if let Some(handle) = self.reuse_tensor(&request, scope) {
+            return self.begin_life(handle, scope);
+        }
         let _pass = self.enter()?;
         let bytes = self.check_request(&request, scope)?;
         let memory = self.acquire(&request.label, bytes)?.map(Memory::Pooled);
         self.install_tensor(request, bytes, memory, scope)
+    }
+
+    /// An idle tensor that is as the request asks, if there is one and nothing is in the way: no search, no memory of the
+    /// process, and no lock but that of this thread's shard.
+    fn reuse_tensor(
+        self: &Arc<Self>,
+        request: &TensorRequest,
+        scope: Option<&Arc<ScopeCell>>,
+    ) -> Option<Arc<TensorHandle>> {
+        let bytes = bytes_of(&request.shape, request.element.bytes)
+            .filter(|bytes| *bytes > 0 && *bytes <= self.capabilities.max_block_bytes)?;
+        if self.is_foreign_process()
+            || self.is_lost()
+            || scope.is_some_and(|scope| scope.check_admits().is_err())
+        {
+            return None;
+        }
+        let rounded = self.sizes.rounded(bytes);
+        let fits = |handle: &Arc<TensorHandle>| handle.cell.is_like(request, scope);
+        let number = self.shards.own();
+        let mut books = self.shards.shard(number).open_books();
+        // Under the lock: who closes takes it afterwards, and finds the tensor.
+        if !self.is_open() {
+            return None;
+        }
+        let handle = match books.reuse(rounded, fits) {
+            Reuse::Tensor(handle) => handle,
+            Reuse::None => return None,
+            Reuse::NewPeak => {
+                drop(books);
+                let _pass = self.gate.enter();
+                if !self.is_open() {
+                    return None;
+                }
+                let handle = self.shards.reuse_exactly(number, rounded, fits, &mut self.pool.lock())?;
+                return Some(self.renew(handle, scope));
+            }
+        };
+        Some(self.renew(handle, scope))
     }
 
     /// The bytes of a tensor that may be made now.
@@ -274,36 +357,41 @@ impl Engine {
             scope.check_admits()?;
         }
         let bytes = bytes_of(&request.shape, request.element.bytes).ok_or_else(|| Error::SizeOverflow {
-            label: request.label.clone(),
+            label: request.label.to_shared(),
             shape: request.shape.to_vec(),
             element_bytes: request.element.bytes,
         })?;
         let limit = self.capabilities.max_block_bytes;
         if bytes > limit {
-            let label = request.label.clone();
+            let label = request.label.to_shared();
             return Err(Error::TooLarge { label, requested: bytes, limit, which: "largest block" });
         }
         Ok(bytes)
     }
 
-    /// Begins the life of a tensor that has its memory. On an error the memory takes the way of a tensor that has ended.
+    /// Makes a tensor that has its memory. On an error the memory takes the way of a tensor that has ended.
     pub(super) fn install_tensor(
         self: &Arc<Self>,
         request: TensorRequest,
         bytes: u64,
         memory: Option<Memory>,
         scope: Option<&Arc<ScopeCell>>,
-    ) -> Result<Arc<TensorHandle>, Error> {
+    ) -> Result<TensorRef, Error> {
+        let number = self.shards.own();
         let handle = Arc::new(TensorHandle {
             cell: TensorCell {
                 engine: self.clone(),
-                id: self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1,
+                id: AtomicU64::new(self.next_tensor_id()),
                 label: request.label,
                 shape: request.shape,
                 element: request.element,
                 bytes,
                 site: request.site,
+                shard: number,
                 key: AtomicU64::new(0),
+                was_local: scope.is_some(),
+                pooled_bytes: memory.as_ref().map_or(0, Memory::pooled_bytes),
+                was_used: AtomicBool::new(false),
                 state: Mutex::new(TensorState {
                     life: Life::Live,
                     memory,
@@ -317,16 +405,38 @@ impl Engine {
                 released: Condvar::new(),
             },
         });
-        let cell = &handle.cell;
         {
-            let mut tensors = self.tensors.lock();
-            let key = tensors.insert(Arc::downgrade(&handle));
-            cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
+            let mut books = self.shards.shard(number).open_books();
+            let key = books.add(&handle);
+            handle.cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
         }
+        self.begin_life(handle, scope)
+    }
+
+    fn next_tensor_id(&self) -> u64 {
+        self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Makes an idle tensor, which nobody else has, another one.
+    fn renew(&self, handle: Arc<TensorHandle>, scope: Option<&Arc<ScopeCell>>) -> Arc<TensorHandle> {
+        handle.cell.id.store(self.next_tensor_id(), Ordering::Relaxed);
+        if let Some(scope) = scope {
+            handle.cell.state.lock().owner = Some(scope.clone());
+        }
+        handle
+    }
+
+    /// Tells of a tensor that now lives, and makes it the scope's.
+    fn begin_life(
+        self: &Arc<Self>,
+        handle: Arc<TensorHandle>,
+        scope: Option<&Arc<ScopeCell>>,
+    ) -> Result<TensorRef, Error> {
+        let cell = &handle.cell;
         self.emit(scope, Some(cell.site), || EventKind::Acquire {
-            tensor: cell.id,
-            label: cell.label.clone(),
-            bytes,
+            tensor: cell.id(),
+            label: cell.label.to_shared(),
+            bytes: cell.bytes,
         });
         if let Some(scope) = scope
             && let Err(error) = scope.adopt_tensor(&handle)
@@ -335,24 +445,74 @@ impl Engine {
             self.end_tensor(cell, EndOfLife::ScopeFinished(scope.label.clone()));
             return Err(error);
         }
-        Ok(handle)
-    }
-
-    /// Handles of all tensors whose life has not ended. The caller holds no lock: dropping one may end its tensor.
-    pub(crate) fn live_tensors(&self) -> Vec<Arc<TensorHandle>> {
-        self.tensors.lock().values().filter_map(Weak::upgrade).collect()
+        Ok(TensorRef::new(handle))
     }
 
     /// Ends every tensor, for a manager that closes and makes none any more.
     pub(crate) fn end_all_tensors(self: &Arc<Self>) {
-        for handle in self.live_tensors() {
+        for handle in self.shards.live() {
             self.end_tensor(&handle.cell, self.closed_reason());
         }
         // Those whose last handle is going on another thread just now. They pass the gate before they leave.
-        let mut tensors = self.tensors.lock();
-        while !tensors.is_empty() {
-            self.tensors_changed.wait(&mut tensors);
+        self.shards.wait_empty();
+    }
+
+    /// The last reference to a tensor goes: its life ends. One that the device has finished with is kept whole.
+    pub(crate) fn end_last(handle: Arc<TensorHandle>) {
+        // Others may have changed the tensor before they let it go.
+        fence(Ordering::Acquire);
+        let cell = &handle.cell;
+        let engine = &cell.engine;
+        if cell.pooled_bytes == 0 || engine.is_foreign_process() || engine.is_lost() {
+            return;
         }
+        if engine.events.is_heard() {
+            return Engine::end_last_heard(handle);
+        }
+        if let Some(mut books) = engine.prepare_keeping(&handle) {
+            books.keep(handle);
+        }
+    }
+
+    /// As [`Engine::end_last`], and somebody listens.
+    #[cold]
+    fn end_last_heard(handle: Arc<TensorHandle>) {
+        let cell = &handle.cell;
+        let engine = cell.engine.clone();
+        // Who closes waits until the events are told.
+        let _pass = engine.gate.enter();
+        let owner = cell.owner();
+        let scope = owner.as_ref();
+        let (tensor, bytes, site, label) = (cell.id(), cell.bytes, cell.site, cell.label.to_shared());
+        let Some(mut books) = engine.prepare_keeping(&handle) else { return };
+        books.keep(handle);
+        drop(books);
+        engine.emit(scope, Some(site), || EventKind::Retire { tensor, label: label.clone(), bytes });
+        engine.emit(scope, None, || EventKind::Reclaim { tensor, label, bytes });
+    }
+
+    /// The books in which a tensor that nobody else has may be kept; none if something is in the way.
+    fn prepare_keeping(&self, handle: &Arc<TensorHandle>) -> Option<OpenBooks> {
+        let cell = &handle.cell;
+        if cell.was_used.load(Ordering::Relaxed) {
+            let mut state = cell.state.lock();
+            if !state.uses.have_retired(self) {
+                return None;
+            }
+            state.uses = Uses::default();
+            cell.was_used.store(false, Ordering::Relaxed);
+        }
+        if cell.was_local
+            && let Some(scope) = cell.owner()
+            && !scope.forget_unless_quarantined(cell)
+        {
+            return None;
+        }
+        let books = self.shards.shard(cell.shard).open_books();
+        // Under the lock: who closes takes it afterwards, and finds the tensor, or its memory. One that somebody looks at
+        // among all others just now goes the way of those that are not kept, and so does one whose life has ended.
+        let kept = self.is_open() && Arc::strong_count(handle) == 1 && books.can_keep(handle);
+        kept.then_some(books)
     }
 
     /// Ends a tensor's life. Twice is nothing (L2). Its memory goes back when the device has finished (L4).
@@ -380,17 +540,15 @@ impl Engine {
             let owner = if idle.is_some() { state.owner.take() } else { state.owner.clone() };
             (owner, idle)
         };
-        {
-            let mut tensors = self.tensors.lock();
-            tensors.remove(TensorKey::from(KeyData::from_ffi(cell.key.load(Ordering::Relaxed))));
-        }
+        let shard = self.shards.shard(cell.shard);
+        shard.open_books().forget(cell.key());
         if !self.closing.is_open() {
-            self.tensors_changed.notify_all();
+            shard.tell_left();
         }
         let scope = owner.as_ref();
         self.emit(scope, Some(cell.site), || EventKind::Retire {
-            tensor: cell.id,
-            label: cell.label.clone(),
+            tensor: cell.id(),
+            label: cell.label.to_shared(),
             bytes: cell.bytes,
         });
         if let Some(scope) = scope {
@@ -424,8 +582,8 @@ impl Engine {
             Some(Memory::Pooled(grant)) if quarantine.is_none() && uses.have_retired(self) => {
                 self.pool.lock().release(grant);
                 self.emit(scope, None, || EventKind::Reclaim {
-                    tensor: cell.id,
-                    label: cell.label.clone(),
+                    tensor: cell.id(),
+                    label: cell.label.to_shared(),
                     bytes: cell.bytes,
                 });
                 return;
@@ -439,8 +597,8 @@ impl Engine {
         let deferred = Deferred {
             memory,
             frontier,
-            tensor: cell.id,
-            label: cell.label.clone(),
+            tensor: cell.id(),
+            label: cell.label.to_shared(),
             bytes: cell.bytes,
             scope: scope.map(|scope| (scope.id, scope.label.clone())),
         };
