@@ -206,6 +206,7 @@ impl Backend for WgpuBackend {
             queues: 1,
             max_block_bytes: self.limits.max_buffer,
             max_binding_bytes: self.limits.max_binding,
+            max_groups: [self.limits.max_groups; 3],
             // wgpu has no such limit: it cuts buffers from larger pieces of the driver's memory.
             max_blocks: 1 << 32,
             alignment: self.limits.alignment(),

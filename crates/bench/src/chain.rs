@@ -9,7 +9,7 @@ mod turns;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chain::batch::{Batch, Job};
 use chain::cancel::Cancel;
@@ -25,7 +25,7 @@ use crate::costed::{Costed, Costs};
 use turns::{InTurn, Seat, Turns};
 
 const IMAGES: u64 = 64;
-/// Batches of each policy on each device. Of each image the median counts, and of those the sum.
+/// Batches of each policy on each device. Of each image the median counts.
 const RUNS: u64 = 7;
 const MIB: u64 = 1 << 20;
 
@@ -117,7 +117,7 @@ fn on_device<B: Backend>(
     // The rows of the device that has a driver have the plain names.
     let plain = if on == "chain.vulkan" { "chain" } else { on };
     let mut beside = |(id, own, most): (&str, &[Run], Option<f64>), (of, others): (&'static str, &[Run])| {
-        let ratio = typical(own) / typical(others);
+        let ratio = ratio_by_image(own, others);
         let row = Row::part(format!("{plain}.{id}"), ratio, of);
         rows.push(most.into_iter().fold(row, Row::at_most));
         // How far the batches are apart: the least and the greatest of the ratios of the middle half.
@@ -146,6 +146,20 @@ impl Run {
 fn typical(runs: &[Run]) -> f64 {
     let images = runs.first().map_or(0, |run| run.ms.len());
     (0..images).map(|image| median(runs.iter().map(|run| run.ms[image]).collect())).sum()
+}
+
+/// What the one takes as a part of what the other takes: of each image the median of its pairs, which were run one soon after
+/// the other, weighted by what the image takes.
+fn ratio_by_image(own: &[Run], others: &[Run]) -> f64 {
+    let images = others.first().map_or(0, |run| run.ms.len());
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for image in 0..images {
+        let weight = median(others.iter().map(|run| run.ms[image]).collect());
+        let pairs = own.iter().zip(others).map(|(own, other)| own.ms[image] / other.ms[image]);
+        sum += weight * median(pairs.collect());
+        weights += weight;
+    }
+    sum / weights
 }
 
 /// One batch under each policy, in turns image by image.
