@@ -69,7 +69,9 @@ impl Worker {
 }
 
 fn make(manager: &Manager, bytes: u64, line: bool) -> Tensor<u8> {
-    let made = if line { manager.tensor(bytes) } else { manager.tensor(bytes) };
+    let first: fn(&Manager, u64) -> _ = |manager, bytes| manager.tensor(bytes);
+    let second: fn(&Manager, u64) -> _ = |manager, bytes| manager.tensor(bytes);
+    let made = if line { first(manager, bytes) } else { second(manager, bytes) };
     made.expect("there is room")
 }
 

@@ -104,6 +104,9 @@ impl Engine {
             if let Some(grant) = self.cached_grant(bytes) {
                 return Some(grant);
             }
+            if let Some(grant) = self.grant_in_flight(bytes) {
+                return Some(grant);
+            }
             if self.is_lost() || self.outlook(shortage, bytes) == Outlook::Ask {
                 break;
             }
@@ -172,6 +175,23 @@ impl Engine {
             self.shards.note_peak(&mut pool);
         }
         grant
+    }
+
+    /// Memory that the device still uses for tensors that are gone: what is next done with it waits for that on the device,
+    /// and no thread waits here.
+    fn grant_in_flight(&self, bytes: u64) -> Option<Grant> {
+        if self.is_lost() {
+            return None;
+        }
+        let aligned = bytes.next_multiple_of(self.capabilities.alignment);
+        let grant = self
+            .queues
+            .iter()
+            .find_map(|queue| queue.take_pending(aligned..=self.sizes.most_in_flight(bytes)))?;
+        let mut pool = self.pool.lock();
+        pool.resume(&grant);
+        self.shards.note_peak(&mut pool);
+        Some(grant)
     }
 
     /// Blocks that another thread is freeing make room: wait for them.
@@ -307,6 +327,8 @@ impl Engine {
         match self.options.trim {
             TrimPolicy::OnFinish if last_root => self.trim_to(0),
             TrimPolicy::EveryExecution => self.trim_to(0),
+            // Nothing is about to use it: what is kept beyond `low` is for work that goes on.
+            TrimPolicy::Watermark { low, .. } if last_root => self.trim_to_watermark(low, low),
             TrimPolicy::Watermark { high, low } => self.trim_to_watermark(high, low),
             TrimPolicy::OnFinish | TrimPolicy::Never => TrimReport::default(),
         }

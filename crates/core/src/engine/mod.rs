@@ -21,6 +21,7 @@ pub(crate) mod gate;
 mod host_access;
 pub(crate) mod jobs;
 pub(crate) mod kernels;
+pub(crate) mod making;
 pub(crate) mod memory;
 pub(crate) mod open;
 pub(crate) mod pool;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use offset_allocator::{Allocation, Allocator};
 use slotmap::{SlotMap, new_key_type};
 
-use crate::backend::Capabilities;
+use crate::backend::{Capabilities, TimelinePoint};
 use crate::engine::driver::NativeBlock;
 use crate::report::{MemoryReport, Usage};
 pub(crate) use recent::{Found, Recent};
@@ -34,6 +34,8 @@ pub(crate) struct Grant {
     pub offset: u64,
     /// Bytes taken from the pool, at least what was asked for.
     pub bytes: u64,
+    /// Until when the device uses it for the tensor before: the next use comes after that, on the device.
+    pub after: Option<TimelinePoint>,
     key: BlockKey,
     slice: Option<Allocation>,
 }
@@ -82,6 +84,19 @@ impl Sizes {
         let step = (octave / CLASSES_PER_OCTAVE).max(self.alignment);
         let fits = aligned.checked_add(step - 1).map(|most| most & !(step - 1));
         fits.unwrap_or(u64::MAX).min(self.max_block_bytes)
+    }
+
+    /// Most bytes of memory in use before that a request of `bytes` takes. A larger block is better used than a new one
+    /// made, while at most a fifth of it is padding.
+    pub(crate) fn most(&self, bytes: u64) -> u64 {
+        let rounded = self.rounded(bytes);
+        if self.is_small(bytes) { rounded } else { rounded.saturating_add(rounded / 4) }
+    }
+
+    /// Most bytes of memory that the device still uses: whoever takes it waits for that, so it is to fit well.
+    pub(crate) fn most_in_flight(&self, bytes: u64) -> u64 {
+        let rounded = self.rounded(bytes);
+        if self.is_small(bytes) { rounded } else { rounded.saturating_add(rounded / CLASSES_PER_OCTAVE) }
     }
 
     fn is_small(&self, bytes: u64) -> bool {
@@ -227,9 +242,7 @@ impl Pool {
                 None => self.take_whole(rounded, rounded),
             };
         }
-        // A cached block may be one class larger: the padding stays below a quarter.
-        let most = rounded.saturating_add(rounded / CLASSES_PER_OCTAVE);
-        self.take_whole(round_up(bytes, self.sizes.alignment), most)
+        self.take_whole(round_up(bytes, self.sizes.alignment), self.sizes.most(bytes))
     }
 
     /// The smallest cached whole block of `least` to `most` bytes.
@@ -265,7 +278,7 @@ impl Pool {
 
     fn hand_out(&mut self, key: BlockKey, slice: Option<Allocation>, offset: u64, bytes: u64) -> Grant {
         self.count_out(key, bytes);
-        Grant { native: self.blocks[key].native.clone(), offset, bytes, key, slice }
+        Grant { native: self.blocks[key].native.clone(), offset, bytes, after: None, key, slice }
     }
 
     /// Changes what a block holds and keeps the counts of blocks right.
@@ -378,6 +391,16 @@ impl Pool {
         self.restand(grant.key, |block| {
             block.live -= 1;
             block.retired += 1;
+        });
+    }
+
+    /// Another tensor has what the device still uses for one that is gone.
+    pub(crate) fn resume(&mut self, grant: &Grant) {
+        self.retired.bytes -= grant.bytes;
+        self.live.bytes += grant.bytes;
+        self.restand(grant.key, |block| {
+            block.retired -= 1;
+            block.live += 1;
         });
     }
 
