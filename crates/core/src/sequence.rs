@@ -106,7 +106,8 @@ impl ManagedSequence {
     ///
     /// # Errors
     /// [`Error::Busy`] while running, [`Error::Stale`] for the sequence or a tensor, [`Error::ForeignManager`],
-    /// [`Error::Length`], [`Error::Aliased`], [`Error::Binding`], [`Error::TooLarge`]. Nothing is recorded then.
+    /// [`Error::Length`], [`Error::Aliased`], [`Error::Binding`], [`Error::TooLarge`],
+    /// [`Error::TooManyGroups`]. Nothing is recorded then.
     pub fn record(&self, operation: impl Into<Op>) -> Result<&Self, Error> {
         let cell = self.cell();
         let engine = cell.engine();
