@@ -225,3 +225,62 @@ impl Drop for SpentBodies {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cleanup::hook;
+
+    fn each(label: &str) -> Hook {
+        hook::each(label, |_| Ok(()))
+    }
+
+    #[test]
+    fn a_body_is_out_while_it_runs_and_gone_after_the_last_run() {
+        let mut hooks = Registrations::default();
+        let place = hooks.push(HookId(1), each("hook"));
+        let body = hooks.at_mut(place).take_body().unwrap();
+        assert!(hooks.at_mut(place).take_body().is_none(), "a run has it");
+        assert!(hooks.at_mut(place).put_back(body).is_none());
+        let body = hooks.at_mut(place).take_body().unwrap();
+        drop(hooks.retire(false));
+        assert!(hooks.at_mut(place).put_back(body).is_some(), "there are no more runs");
+        assert!(hooks.at_mut(place).take_body().is_none());
+        assert_eq!(hooks.execution_hooks(), 0);
+    }
+
+    #[test]
+    fn late_executions_keep_their_hooks() {
+        let mut hooks = Registrations::default();
+        let once = hooks.push(HookId(1), hook::once("once", |_| Ok(())));
+        let each = hooks.push(HookId(2), each("each"));
+        drop(hooks.retire(true));
+        assert!(hooks.at_mut(once).take_body().is_none());
+        assert!(hooks.at_mut(each).take_body().is_some());
+        assert_eq!((hooks.execution_hooks(), hooks.execution_hook(0)), (1, each));
+    }
+
+    #[test]
+    fn a_key_is_one_registration_a_period() {
+        let mut hooks = Registrations::default();
+        let key: Arc<str> = "key".into();
+        hooks.push(HookId(1), hook::once("a", |_| Ok(())).key("key"));
+        assert_eq!(hooks.of_key(Period::Scope, &key), Some(HookId(1)));
+        assert_eq!(hooks.of_key(Period::Execution, &key), None);
+        hooks.push(HookId(2), each("b").key("key"));
+        assert_eq!(hooks.of_key(Period::Scope, &key), Some(HookId(1)));
+        assert_eq!(hooks.of_key(Period::Execution, &key), Some(HookId(2)));
+    }
+
+    #[test]
+    fn figures_are_those_of_the_hook() {
+        let mut hooks = Registrations::default();
+        for id in 0..4 {
+            hooks.push(HookId(id), hook::once(format!("{id}"), |_| Ok(())));
+        }
+        hooks.count_run(2, Duration::from_secs(2), true);
+        hooks.count_skip(1);
+        let rows: Vec<_> = hooks.report().iter().map(|row| (row.runs, row.failed, row.skipped)).collect();
+        assert_eq!(rows, [(0, 0, 0), (0, 0, 1), (1, 1, 0), (0, 0, 0)]);
+    }
+}
