@@ -273,10 +273,8 @@ impl Engine {
         if !scope.inner.lock().has_due_hooks() {
             return;
         }
-        if scope.may_run() {
-            if scope.poll_run(Mode::Executions, &Waiter::nobody()).is_ready() {
-                return;
-            }
+        if scope.may_run() && scope.poll_run(Mode::Executions, &Waiter::nobody()).is_ready() {
+            return;
         }
         self.push_scope(scope, Mode::Executions);
     }

@@ -67,6 +67,25 @@ fn submissions_and_futures_on_two_threads() {
     });
 }
 
+/// One execution after the other, awaited by a thread that only the timeline thread can help.
+#[test]
+fn futures_one_after_the_other() {
+    explore(|| {
+        let device = Device::default();
+        let manager = Manager::open_with(device.backend(), ManagerOptions::default()).unwrap();
+        let scope = manager.scope("s").unwrap();
+        let tensor = manager.tensor::<f32>(64).unwrap();
+        let sequence = scope.named("fill").unwrap();
+        sequence.record(op::fill(&tensor, 1.0)).unwrap();
+        for _ in 0..4 {
+            shuttle::future::block_on(sequence.evaluate().unwrap()).unwrap();
+        }
+        assert_eq!(scope.finish_blocking().unwrap().executions, 4);
+        drop((tensor, sequence));
+        assert!(manager.close().unwrap().is_clean());
+    });
+}
+
 /// An execution hook runs though nobody waits for its execution.
 #[test]
 fn hooks_of_an_execution_that_nobody_waits_for() {
