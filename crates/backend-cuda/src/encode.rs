@@ -10,7 +10,7 @@ use tenure_core::operation::{Binding, BlockRange, Operation, ReadCell};
 
 use crate::backend::CudaBackend;
 use crate::buffer::DeviceMemory;
-use crate::commands::{Command, Launch, Word};
+use crate::commands::{Command, Launch, Use, Word};
 use crate::device::Device;
 use crate::error::unsupported;
 use crate::ffi::Current;
@@ -209,7 +209,12 @@ impl Recording {
             self.parameters.add(self.commands.len(), &mut pointers, &bytes);
         }
         let program = kernel.program.clone();
-        self.commands.push(Command::Launch(Launch { program, grid: groups, pointers }));
+        let uses = bindings.iter().filter_map(|binding| {
+            let Place { address, bytes } = Place::of(&binding.range)?;
+            Some(Use { start: address, end: address + bytes as u64, writes: binding.access.writes() })
+        });
+        let uses = uses.collect();
+        self.commands.push(Command::Launch(Launch { program, grid: groups, pointers, uses }));
         Ok(())
     }
 

@@ -93,6 +93,7 @@ functions! {
     cuGraphAddMemcpyNode(
         *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const sys::CUDA_MEMCPY3D, CUcontext,
     );
+    cuGraphAddEmptyNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize);
     cuGraphAddMemsetNode(
         *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const sys::CUDA_MEMSET_NODE_PARAMS, CUcontext,
     );

@@ -2,9 +2,9 @@
 //!
 //! Not here: what the suite asks of recordings of every backend.
 
-use tenure_core::{BackendErrorKind, Error, op};
+use tenure_core::{BackendErrorKind, Download, Error, Kernel, ManagedScope, Op, Tensor, op};
 
-use crate::ffi::{calls, inject, live, violations};
+use crate::ffi::{calls, delay, inject, live, violations};
 use crate::support::{alone, increment, manager};
 
 /// Every call that puts work into a stream one by one.
@@ -60,6 +60,168 @@ fn a_recording_becomes_a_graph_and_is_replayed() {
     });
 }
 
+/// Evaluates what is recorded until it is a graph. Its nodes and edges.
+fn shape(scope: &ManagedScope, operations: Vec<Op>) -> (u64, u64) {
+    let before = [live("nodes"), live("edges")];
+    let sequence = scope.sequence().unwrap();
+    for operation in operations {
+        sequence.record(operation).unwrap();
+    }
+    for _ in 0..2 {
+        sequence.evaluate().unwrap().wait().unwrap();
+    }
+    (live("nodes") - before[0], live("edges") - before[1])
+}
+
+/// What shares no bytes, or only reads them, is in branches of a graph; what depends on other work comes after it.
+#[test]
+fn a_graph_has_an_edge_where_bytes_are_shared_and_nowhere_else() {
+    alone("graphs::a_graph_has_an_edge_where_bytes_are_shared_and_nowhere_else", || {
+        let manager = manager();
+        let scope = manager.scope("s").unwrap();
+        let kernel = manager.kernel(&increment()).unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|label| scope.tensor_from(label, &[0_u32; 64]).unwrap());
+        let on = |tensor: &Tensor<u32>| -> Op { op::dispatch(&kernel).bind(tensor).into() };
+        let part = |tensor: &Tensor<u32>, from, to| tensor.view(from..to).unwrap();
+        let half = |from, to| -> Op { op::dispatch(&kernel).bind(part(&a, from, to)).into() };
+        assert_eq!(shape(&scope, vec![on(&a), on(&b), on(&c)]), (3, 0), "three tensors");
+        assert_eq!(shape(&scope, vec![on(&a), on(&a), on(&a)]), (3, 2), "one tensor");
+        assert_eq!(shape(&scope, vec![half(0, 32), half(32, 64)]), (2, 0), "halves that touch");
+        assert_eq!(shape(&scope, vec![half(0, 33), half(32, 64)]), (2, 1), "halves that share an element");
+        let diamond = vec![on(&a), op::copy(&a, &b), op::copy(&a, &c), op::fill(&a, 1_u32)];
+        // Two reads after the write, and the next write after both.
+        assert_eq!(shape(&scope, diamond), (4, 4));
+        let read = |tensor: &Tensor<u32>| op::download(tensor).0;
+        assert_eq!(shape(&scope, vec![read(&a), read(&a), op::upload(&b, &[1; 64]), read(&b)]), (4, 1));
+        scope.finish_blocking().unwrap();
+        drop((scope, kernel, a, b, c));
+        assert!(manager.close().unwrap().is_clean());
+        drop(manager);
+        assert_eq!((live("executables"), violations()), (0, 0));
+    });
+}
+
+/// Elements of each of the tensors of a random recording.
+const LEN: usize = 96;
+
+/// Numbers that are the same in every run: a xorshift generator.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+}
+
+/// One operation, as it is recorded and as it is on vectors. The tensor, its first element, and how many.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Fill([usize; 3], u32),
+    Upload([usize; 3], u32),
+    /// To the same elements of another tensor.
+    Copy([usize; 3], usize),
+    Increment([usize; 3]),
+    Download([usize; 3]),
+}
+
+impl Step {
+    fn random(numbers: &mut Numbers, tensors: usize) -> Step {
+        let (tensor, first) = (numbers.below(tensors), numbers.below(LEN));
+        let part = [tensor, first, 1 + numbers.below(LEN - first)];
+        match numbers.below(5) {
+            0 => Step::Fill(part, numbers.below(1000) as u32),
+            1 => Step::Upload(part, numbers.below(1000) as u32),
+            2 => Step::Copy(part, (tensor + 1 + numbers.below(tensors - 1)) % tensors),
+            3 => Step::Increment(part),
+            _ => Step::Download(part),
+        }
+    }
+
+    fn op(self, tensors: &[Tensor<u32>], increment: &Kernel, reads: &mut Vec<Download<u32>>) -> Op {
+        let view = |[tensor, first, count]: [usize; 3]| {
+            tensors[tensor].view(first as u64..(first + count) as u64).unwrap()
+        };
+        match self {
+            Step::Fill(part, value) => op::fill(view(part), value),
+            Step::Upload(part, value) => op::upload(view(part), &vec![value; part[2]]),
+            Step::Copy(part, to) => op::copy(view(part), view([to, part[1], part[2]])),
+            Step::Increment(part) => op::dispatch(increment).bind(view(part)).groups([2, 1, 1]).into(),
+            Step::Download(part) => {
+                let (operation, download) = op::download(view(part));
+                reads.push(download);
+                operation
+            }
+        }
+    }
+
+    fn simulate(self, memory: &mut [Vec<u32>], reads: &mut Vec<Vec<u32>>) {
+        match self {
+            Step::Fill([tensor, first, count], value) | Step::Upload([tensor, first, count], value) => {
+                memory[tensor][first..first + count].fill(value);
+            }
+            Step::Copy([tensor, first, count], to) => {
+                let copied = memory[tensor][first..first + count].to_vec();
+                memory[to][first..first + count].copy_from_slice(&copied);
+            }
+            Step::Increment([tensor, first, count]) => {
+                memory[tensor][first..first + count].iter_mut().for_each(|element| *element += 1);
+            }
+            Step::Download([tensor, first, count]) => {
+                reads.push(memory[tensor][first..first + count].to_vec());
+            }
+        }
+    }
+}
+
+/// Recordings of random work, evaluated until they are graphs whose nodes run in whatever order their edges leave: the device has
+/// what the host computes, and the driver finds no two uses that nothing orders.
+#[test]
+fn graphs_of_random_recordings_compute_what_the_host_does() {
+    alone("graphs::graphs_of_random_recordings_compute_what_the_host_does", || {
+        let manager = manager();
+        let kernel = manager.kernel(&increment()).unwrap();
+        let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+        let mut edges = 0;
+        for round in 0..60 {
+            delay(round + 1);
+            let scope = manager.scope("s").unwrap();
+            let mut memory: Vec<Vec<u32>> = (0..4).map(|at| vec![at * 100; LEN]).collect();
+            let tensors: Vec<Tensor<u32>> =
+                memory.iter().map(|elements| scope.tensor_from("t", elements).unwrap()).collect();
+            // Now and then so many operations that nodes are put between.
+            let count = if round % 10 == 9 { 200 } else { 2 + numbers.below(14) };
+            let program: Vec<Step> =
+                (0..count).map(|_| Step::random(&mut numbers, tensors.len())).collect();
+            let sequence = scope.sequence().unwrap();
+            let mut reads = Vec::new();
+            for step in &program {
+                sequence.record(step.op(&tensors, &kernel, &mut reads)).unwrap();
+            }
+            for evaluation in 0..4 {
+                let mut expected = Vec::new();
+                program.iter().for_each(|step| step.simulate(&mut memory, &mut expected));
+                sequence.evaluate().unwrap().wait().unwrap();
+                for (tensor, elements) in tensors.iter().zip(&memory) {
+                    assert_eq!(tensor.read().unwrap(), *elements, "evaluation {evaluation} of {program:?}");
+                }
+                for (download, expected) in reads.iter().zip(&expected) {
+                    assert_eq!(download.get().unwrap(), *expected, "evaluation {evaluation} of {program:?}");
+                }
+            }
+            edges += live("edges");
+            scope.finish_blocking().unwrap();
+        }
+        assert!(edges > 0 && calls("cuGraphLaunch") == 180);
+        drop(kernel);
+        assert!(manager.close().unwrap().is_clean());
+        drop(manager);
+        assert_eq!((live("executables"), violations()), (0, 0));
+    });
+}
+
 /// A graph whose tensor was destroyed is not launched again: it is refused before any call of the driver (L5).
 #[test]
 fn a_graph_of_a_destroyed_tensor_is_refused() {
@@ -104,6 +266,7 @@ fn a_graph_that_fails_half_way_leaves_nothing() {
             (3, "cuGraphAddMemcpyNode", 1),
             (4, "cuGraphInstantiateWithFlags", 1),
             (5, "cuGraphLaunch", 1),
+            (6, "cuGraphAddKernelNode_v2", 1),
         ] {
             scope.evaluate([op::fill(&tensor, 0_u32)]).unwrap().wait().unwrap();
             let sequence = scope.sequence().unwrap();
