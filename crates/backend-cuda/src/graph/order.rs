@@ -243,20 +243,27 @@ mod tests {
             state ^= state << 17;
             state % bound
         };
+        let mut joined = 0;
         for round in 0..300 {
-            let space = [16, 64, 400][round % 3];
-            let work: Vec<SmallVec<[Use; 4]>> = (0..80)
-                .map(|_| {
-                    (0..=below(3))
-                        .map(|_| {
-                            let start = below(space);
-                            Use { start, end: start + below(space / 4), writes: below(2) == 0 }
-                        })
-                        .collect()
-                })
-                .collect();
+            let space = [16, 64, 400, 90][round % 4];
+            // Bytes that are written one by one and read together, or parts of all sizes.
+            let many = round % 4 == 3;
+            let mut one = || {
+                let writes = below(if many { 12 } else { 2 }) > 0;
+                match many {
+                    true if writes => (below(space), 1, true),
+                    true => (0, space, false),
+                    false => (below(space), below(space / 4), writes),
+                }
+            };
+            let mut uses = |count: u64| -> SmallVec<[Use; 4]> {
+                let part = |(start, bytes, writes)| Use { start, end: start + bytes, writes };
+                (0..count).map(|_| part(one())).collect()
+            };
+            let work: Vec<SmallVec<[Use; 4]>> = (0..80_u64).map(|at| uses(1 + at % 3)).collect();
             let nodes = nodes(work.iter().cloned());
             let has_joins = nodes.iter().any(|node| node.work.is_none());
+            joined += usize::from(has_joins);
             let shares = |one: &[Use], other: &[Use]| {
                 one.iter().any(|a| {
                     other.iter().any(|b| (a.writes || b.writes) && a.start.max(b.start) < a.end.min(b.end))
@@ -290,5 +297,6 @@ mod tests {
                 demanded.push(before);
             }
         }
+        assert!(joined > 0, "some of it meets in one node");
     }
 }

@@ -128,10 +128,17 @@ enum Step {
 }
 
 impl Step {
-    fn random(numbers: &mut Numbers, tensors: usize) -> Step {
+    /// Many small writes and few looks at whole tensors, where `many`; else anything.
+    fn random(numbers: &mut Numbers, tensors: usize, many: bool) -> Step {
+        let kind = if many { [0, 1, 3][numbers.below(3)] } else { numbers.below(5) };
+        let kind = if many && numbers.below(40) == 0 { 2 + 2 * numbers.below(2) } else { kind };
         let (tensor, first) = (numbers.below(tensors), numbers.below(LEN));
-        let part = [tensor, first, 1 + numbers.below(LEN - first)];
-        match numbers.below(5) {
+        let part = match (many, kind) {
+            (false, _) => [tensor, first, 1 + numbers.below(LEN - first)],
+            (true, 2 | 4) => [tensor, 0, LEN],
+            (true, _) => [tensor, first, 1],
+        };
+        match kind {
             0 => Step::Fill(part, numbers.below(1000) as u32),
             1 => Step::Upload(part, numbers.below(1000) as u32),
             2 => Step::Copy(part, (tensor + 1 + numbers.below(tensors - 1)) % tensors),
@@ -192,9 +199,15 @@ fn graphs_of_random_recordings_compute_what_the_host_does() {
             let tensors: Vec<Tensor<u32>> =
                 memory.iter().map(|elements| scope.tensor_from("t", elements).unwrap()).collect();
             // Now and then so many operations that nodes are put between.
-            let count = if round % 10 == 9 { 200 } else { 2 + numbers.below(14) };
-            let program: Vec<Step> =
-                (0..count).map(|_| Step::random(&mut numbers, tensors.len())).collect();
+            let many = round % 10 == 9;
+            let count = if many { 400 } else { 2 + numbers.below(14) };
+            let mut program: Vec<Step> = Vec::new();
+            while program.len() < count {
+                let step = Step::random(&mut numbers, tensors.len(), many);
+                program.push(step);
+                // Twice: neither comes after the other, and both after what was written.
+                program.extend(matches!(step, Step::Download(_)).then_some(step));
+            }
             let sequence = scope.sequence().unwrap();
             let mut reads = Vec::new();
             for step in &program {
@@ -215,6 +228,7 @@ fn graphs_of_random_recordings_compute_what_the_host_does() {
             scope.finish_blocking().unwrap();
         }
         assert!(edges > 0 && calls("cuGraphLaunch") == 180);
+        assert!(calls("cuGraphAddEmptyNode") > 0, "nodes were put between");
         drop(kernel);
         assert!(manager.close().unwrap().is_clean());
         drop(manager);
