@@ -144,6 +144,8 @@ fn examples_on_softcuda() -> Result<Done, Problem> {
 fn examples_of(device: &Backend) -> Command {
     let mut command = devices_of_examples();
     command.envs(device.environment.iter().copied()).env(REQUIRED, device.feature);
+    // What the driver in software finds wrong fails the process that it found it in.
+    command.env("SOFTCUDA_STRICT", "1");
     // Tests are named after the backend, which is what its feature is called.
     command.arg("--").arg(format!("{}::", device.feature));
     command
@@ -340,7 +342,7 @@ mod tests {
         let is_set = |name: &str, value: &str| {
             command.get_envs().any(|(key, set)| key == name && set.is_some_and(|set| set == value))
         };
-        assert!(is_set("TENURE_SOFTCUDA", "1") && is_set(REQUIRED, "cuda"));
+        assert!(is_set("TENURE_SOFTCUDA", "1") && is_set("SOFTCUDA_STRICT", "1") && is_set(REQUIRED, "cuda"));
         assert_eq!(command.get_args().last().unwrap(), "cuda::");
         let hardware = examples_on_devices();
         assert!(hardware.get_envs().all(|(key, _)| key != "TENURE_SOFTCUDA"));

@@ -52,6 +52,7 @@ functions! {
     cuCtxGetDevice(*mut CUdevice);
     cuThreadExchangeStreamCaptureMode(*mut c_uint);
     cuMemGetInfo_v2(*mut usize, *mut usize);
+    cuPointerGetAttribute(*mut c_void, sys::CUpointer_attribute, CUdeviceptr);
     cuStreamCreate(*mut CUstream, c_uint);
     cuStreamDestroy_v2(CUstream);
     cuStreamSynchronize(CUstream);
