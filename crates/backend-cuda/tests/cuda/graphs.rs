@@ -263,6 +263,38 @@ fn a_graph_of_a_destroyed_tensor_is_refused() {
     });
 }
 
+/// Handles go, memory is trimmed and taken anew between evaluations: a graph keeps what it names, and no more (L5).
+#[test]
+fn a_graph_keeps_what_it_names() {
+    alone("graphs::a_graph_keeps_what_it_names", || {
+        let manager = manager();
+        let scope = manager.scope("s").unwrap();
+        let kernel = manager.kernel(&increment()).unwrap();
+        let tensor = manager.tensor_from("named", &[0_u32; 1 << 16]).unwrap();
+        let (read, download) = op::download(&tensor);
+        let sequence = scope.named("again").unwrap();
+        sequence.record(op::dispatch(&kernel).bind(&tensor).groups([1024, 1, 1])).unwrap();
+        sequence.record(read).unwrap();
+        drop((kernel, tensor));
+        for evaluation in 1..=4 {
+            manager.trim().unwrap();
+            // Would be in the same place if that were free.
+            let other = manager.tensor_from("other", &[77_u32; 1 << 16]).unwrap();
+            sequence.evaluate().unwrap().wait().unwrap();
+            assert_eq!(download.get().unwrap(), [evaluation; 1 << 16]);
+            assert_eq!(other.read().unwrap(), [77; 1 << 16]);
+        }
+        assert_eq!((live("executables"), live("modules")), (1, 1));
+        sequence.reset().unwrap();
+        assert_eq!(manager.memory().live.bytes, 0, "nobody else had it");
+        scope.finish_blocking().unwrap();
+        drop((scope, sequence));
+        assert!(manager.close().unwrap().is_clean());
+        drop(manager);
+        assert_eq!((live(""), violations()), (0, 0));
+    });
+}
+
 /// The driver fails while a graph is made, at each of its steps: the evaluation says so and submits nothing, nothing is left
 /// of the graph, and the next evaluation works.
 #[test]
@@ -281,12 +313,18 @@ fn a_graph_that_fails_half_way_leaves_nothing() {
             (4, "cuGraphInstantiateWithFlags", 1),
             (5, "cuGraphLaunch", 1),
             (6, "cuGraphAddKernelNode_v2", 1),
+            (7, "cuGraphAddEmptyNode", 1),
         ] {
             scope.evaluate([op::fill(&tensor, 0_u32)]).unwrap().wait().unwrap();
             let sequence = scope.sequence().unwrap();
             let dispatch = || op::dispatch(&kernel).bind(&tensor).groups([1, 1, 1]);
             sequence.record(dispatch()).unwrap().record(dispatch()).unwrap();
             sequence.record(op::fill(&other, 9_u32)).unwrap().record(op::upload(&other, &[1; 64])).unwrap();
+            // So many writers of what is read that a node is put between.
+            for at in 0..64 {
+                sequence.record(op::fill(other.view(at..at + 1).unwrap(), 5_u32)).unwrap();
+            }
+            sequence.record(op::download(&other).0).unwrap();
             sequence.evaluate().unwrap().wait().unwrap();
             inject(function, call, 1);
             let error = sequence.evaluate().map(|_| ()).unwrap_err();

@@ -3,7 +3,7 @@
 //! Not here: memory that is used on two queues (`streams.rs`).
 
 use tenure_backend_cuda::CudaBackend;
-use tenure_core::{Error, QueueId, op};
+use tenure_core::{BackendErrorKind, Error, QueueId, op};
 
 use crate::ffi::{Gate, calls, inject, live, violations};
 use crate::support::{alone, alone_with, manager};
@@ -41,6 +41,40 @@ fn an_allocation_that_fails_once_is_tried_again() {
         drop(tensor);
         assert!(manager.close().unwrap().is_clean());
         drop(manager);
+    });
+}
+
+/// There is no pinned memory to be had while some is kept idle: it goes back first. With none kept the error says so, and the
+/// next attempt works.
+#[test]
+fn pinned_memory_that_is_idle_makes_room() {
+    alone("memory::pinned_memory_that_is_idle_makes_room", || {
+        let manager = manager();
+        let scope = manager.scope("s").unwrap();
+        let tensor = scope.tensor::<u8>(4 << 20).unwrap();
+        let upload = |bytes: usize| op::upload(tensor.view(0..bytes as u64).unwrap(), &vec![7_u8; bytes]);
+        scope.evaluate([upload(1 << 20)]).unwrap().wait().unwrap();
+        manager.wait_idle().unwrap();
+        assert_eq!(live("host"), 1, "it is kept");
+        inject("cuMemHostAlloc", 1, 2);
+        scope.evaluate([upload(2 << 20)]).unwrap().wait().unwrap();
+        assert_eq!(live("host"), 1, "the one went for the other");
+        manager.wait_idle().unwrap();
+        manager.trim().unwrap();
+        assert_eq!(live("host"), 0);
+        inject("cuMemHostAlloc", 1, 2);
+        let error = scope.evaluate([upload(3 << 20)]).map(|_| ()).unwrap_err();
+        assert!(
+            matches!(&error, Error::Backend(error) if error.kind == BackendErrorKind::OutOfMemory),
+            "{error}"
+        );
+        scope.evaluate([upload(3 << 20)]).unwrap().wait().unwrap();
+        assert_eq!(tensor.read().unwrap()[..3 << 20], vec![7; 3 << 20]);
+        scope.finish_blocking().unwrap();
+        drop((scope, tensor));
+        assert!(manager.close().unwrap().is_clean());
+        drop(manager);
+        assert_eq!((live("host"), violations()), (0, 0));
     });
 }
 
