@@ -274,9 +274,14 @@ impl EventHub {
         self.listeners.store(buffers.len(), Ordering::Relaxed);
     }
 
+    /// Whether anybody listens.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.listeners.load(Ordering::Relaxed) != 0
+    }
+
     #[inline]
     pub(crate) fn emit(&self, make: impl FnOnce() -> Event) {
-        if self.listeners.load(Ordering::Relaxed) != 0 {
+        if self.is_heard() {
             self.deliver(make());
         }
     }

@@ -12,8 +12,8 @@ use typed_builder::TypedBuilder;
 
 use crate::backend::{Backend, BackendInfo, Capabilities, DriverMemory};
 use crate::engine::Engine;
+use crate::engine::making::TensorRequest;
 use crate::engine::scopes::ScopeCell;
-use crate::engine::tensors::TensorRequest;
 use crate::engine::wait::deadline_after;
 use crate::error::{BackendError, BackendErrorKind, BoxError, Error, RunError, Site};
 use crate::event::EventLog;
@@ -31,7 +31,8 @@ pub enum TrimPolicy {
     OnFinish,
     /// Whenever executions have retired. Slow: each trim costs driver calls.
     EveryExecution,
-    /// When more than `high` bytes are cached, down to `low`.
+    /// When more than `high` bytes are cached, down to `low`; also when the last open root scope finishes and more than
+    /// `low` are.
     Watermark {
         /// Trimming starts above this many cached bytes.
         high: u64,

@@ -9,6 +9,18 @@ mod real {
     pub(crate) use std::sync::atomic;
     pub(crate) use std::thread;
     pub(crate) use std::thread_local;
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Numbers the threads that ask, from 0.
+    pub(crate) fn thread_number() -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+        }
+        // The number is plain data: a destructor of another thread-local still finds it.
+        NUMBER.with(|number| *number)
+    }
 }
 
 #[cfg(feature = "shuttle")]
@@ -20,6 +32,11 @@ mod modelled {
     pub(crate) use shuttle::thread;
     pub(crate) use shuttle::thread_local;
 
+    /// Numbers threads the same way in every run of one schedule.
+    pub(crate) fn thread_number() -> usize {
+        shuttle::current::me().into()
+    }
+
     /// shuttle's mutex with parking_lot's signatures.
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
@@ -29,6 +46,10 @@ mod modelled {
     impl<T> Mutex<T> {
         pub(crate) fn new(value: T) -> Self {
             Mutex(shuttle::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
         }
 
         pub(crate) fn into_inner(self) -> T {

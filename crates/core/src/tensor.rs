@@ -7,9 +7,9 @@ use std::any::TypeId;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
 use bytemuck::Pod;
@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use typed_builder::TypedBuilder;
 
 use crate::backend::Backend;
+use crate::engine::Engine;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::tensors::{ElementType, TensorCell};
 use crate::engine::wakers::{Waiter, WaiterId};
@@ -49,20 +50,43 @@ pub struct TensorOptions {
     #[builder(setter(transform = |shape: impl AsRef<[u64]>| SmallVec::from_slice(shape.as_ref())))]
     pub(crate) shape: SmallVec<[u64; 4]>,
     /// The name, for errors, events and reports.
-    #[builder(default = unnamed(), setter(into))]
-    pub(crate) label: Arc<str>,
+    #[builder(default, setter(transform = |label: impl Into<Arc<str>>| Label(Some(label.into()))))]
+    pub(crate) label: Label,
 }
 
-thread_local! {
-    /// Shared by the tensors of a thread that have no name of their own; not by threads, which would meet at its count.
-    static UNNAMED: Arc<str> = Arc::from(DEFAULT_LABEL);
-}
+/// The name of a tensor, if it has one of its own. Those that have none share no count, at which threads would meet.
+#[derive(Clone, Default)]
+#[doc(hidden)]
+pub struct Label(Option<Arc<str>>);
 
 const DEFAULT_LABEL: &str = "tensor";
 
-fn unnamed() -> Arc<str> {
-    // A destructor of another thread-local may still make tensors.
-    UNNAMED.try_with(Arc::clone).unwrap_or_else(|_| Arc::from(DEFAULT_LABEL))
+static UNNAMED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(DEFAULT_LABEL));
+
+impl Label {
+    pub(crate) fn as_str(&self) -> &str {
+        self.0.as_deref().unwrap_or(DEFAULT_LABEL)
+    }
+
+    /// For errors, events and reports.
+    pub(crate) fn to_shared(&self) -> Arc<str> {
+        self.0.as_ref().unwrap_or(&UNNAMED).clone()
+    }
+}
+
+impl PartialEq for Label {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            _ => self.as_str() == other.as_str(),
+        }
+    }
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
 }
 
 /// What every handle and recording of one tensor shares: the last one retires the tensor (L2, L5).
@@ -74,8 +98,8 @@ pub(crate) struct TensorHandle {
 
 impl Drop for TensorHandle {
     fn drop(&mut self) {
-        let engine = &self.cell.engine;
-        if !engine.is_foreign_process() {
+        if !self.cell.has_ended() && !self.cell.engine.is_foreign_process() {
+            let engine = &self.cell.engine;
             engine.end_tensor(&self.cell, EndOfLife::Destroyed(self.cell.site));
         }
     }
@@ -83,7 +107,48 @@ impl Drop for TensorHandle {
 
 impl fmt::Debug for TensorHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`#{}", self.cell.label, self.cell.id)
+        write!(f, "`{}`#{}", self.cell.label.as_str(), self.cell.id())
+    }
+}
+
+/// One reference to a tensor: of a handle, a view, or a recording.
+///
+/// The last to go hands the tensor over whole, so that the next one of its size can be made of it.
+#[derive(Clone)]
+pub(crate) struct TensorRef(Option<Arc<TensorHandle>>);
+
+impl TensorRef {
+    pub(crate) fn new(handle: Arc<TensorHandle>) -> Self {
+        TensorRef(Some(handle))
+    }
+
+    /// Whether both are of one tensor.
+    pub(crate) fn is(&self, other: &TensorRef) -> bool {
+        Arc::ptr_eq(self, other)
+    }
+}
+
+impl Deref for TensorRef {
+    type Target = Arc<TensorHandle>;
+
+    fn deref(&self) -> &Self::Target {
+        self.0.as_ref().expect("only a reference that is being dropped is empty")
+    }
+}
+
+impl Drop for TensorRef {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take()
+            && Arc::strong_count(&handle) == 1
+        {
+            Engine::end_last(handle);
+        }
+    }
+}
+
+impl fmt::Debug for TensorRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (***self).fmt(f)
     }
 }
 
@@ -92,7 +157,7 @@ impl fmt::Debug for TensorHandle {
 /// Every method answers [`Error::Stale`], with the label and where it was destroyed, once the tensor is
 /// destroyed, its scope has finished, or its manager has closed (L3).
 pub struct Tensor<T> {
-    pub(crate) handle: Arc<TensorHandle>,
+    pub(crate) handle: TensorRef,
     element: PhantomData<fn() -> T>,
 }
 
@@ -106,7 +171,7 @@ impl<T> fmt::Debug for Tensor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tensor")
             .field("label", &self.handle.cell.label)
-            .field("id", &self.handle.cell.id)
+            .field("id", &self.handle.cell.id())
             .field("shape", &self.handle.cell.shape)
             .finish()
     }
@@ -114,14 +179,14 @@ impl<T> fmt::Debug for Tensor<T> {
 
 impl<T> PartialEq for Tensor<T> {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.handle, &other.handle)
+        self.handle.is(&other.handle)
     }
 }
 
 impl<T> Eq for Tensor<T> {}
 
 impl<T: Element> Tensor<T> {
-    pub(crate) fn new(handle: Arc<TensorHandle>) -> Self {
+    pub(crate) fn new(handle: TensorRef) -> Self {
         Tensor { handle, element: PhantomData }
     }
 
@@ -147,7 +212,7 @@ impl<T: Element> Tensor<T> {
 
     /// The name given when it was made.
     pub fn label(&self) -> &str {
-        &self.cell().label
+        self.cell().label.as_str()
     }
 
     /// Its size in bytes, as asked for.
@@ -157,7 +222,7 @@ impl<T: Element> Tensor<T> {
 
     /// Its identity.
     pub fn id(&self) -> TensorId {
-        TensorId(self.cell().id)
+        TensorId(self.cell().id())
     }
 
     /// Where it was made.
@@ -330,7 +395,7 @@ impl<B: Backend> fmt::Debug for NativeTensor<'_, B> {
 /// Handle of a tensor whose element type is checked when it is used.
 #[derive(Clone, Debug)]
 pub struct AnyTensor {
-    handle: Arc<TensorHandle>,
+    handle: TensorRef,
 }
 
 impl AnyTensor {
@@ -343,7 +408,7 @@ impl AnyTensor {
         let has = self.handle.cell.element;
         if has.id != wanted.id {
             return Err(Error::WrongType {
-                label: self.handle.cell.label.clone(),
+                label: self.handle.cell.label.to_shared(),
                 expected: has.name,
                 actual: wanted.name,
             });
@@ -353,12 +418,12 @@ impl AnyTensor {
 
     /// The name given when the tensor was made.
     pub fn label(&self) -> &str {
-        &self.handle.cell.label
+        self.handle.cell.label.as_str()
     }
 
     /// Its identity.
     pub fn id(&self) -> TensorId {
-        TensorId(self.handle.cell.id)
+        TensorId(self.handle.cell.id())
     }
 
     /// Its size in bytes, as asked for.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::tensor::{Element, Tensor, TensorHandle};
+use crate::tensor::{Element, Tensor, TensorRef};
 
 /// A range of a tensor's elements. It is a handle of the tensor.
 pub struct View<T> {
@@ -45,7 +45,7 @@ impl<T: Element> View<T> {
 
     /// The tensor's label.
     pub fn label(&self) -> &str {
-        &self.used.handle.cell.label
+        self.used.handle.cell.label.as_str()
     }
 
     /// A range of this view's elements.
@@ -135,12 +135,12 @@ impl<T> From<&View<T>> for View<T> {
 /// A range of bytes of a tensor, in an operation.
 #[derive(Clone, Debug)]
 pub(crate) struct TensorUse {
-    pub handle: Arc<TensorHandle>,
+    pub handle: TensorRef,
     pub range: Range<u64>,
 }
 
 impl TensorUse {
     pub(crate) fn label(&self) -> Arc<str> {
-        self.handle.cell.label.clone()
+        self.handle.cell.label.to_shared()
     }
 }

@@ -9,14 +9,15 @@ use std::sync::Arc;
 use crate::backend::BlockRequest;
 use crate::engine::Engine;
 use crate::engine::driver::NativeBlock;
+use crate::engine::making::TensorRequest;
 use crate::engine::quiet::quietly;
 use crate::engine::scopes::ScopeCell;
-use crate::engine::tensors::{Memory, TensorRequest};
+use crate::engine::tensors::Memory;
 use crate::error::{BackendError, BackendErrorKind, Error};
 use crate::manager::Manager;
 use crate::report::Usage;
 use crate::scope_ref::ScopeRef;
-use crate::tensor::{Element, Tensor, TensorHandle, TensorOptions, element_type};
+use crate::tensor::{Element, Tensor, TensorOptions, TensorRef, element_type};
 
 /// Tells the host engine that its memory is its own again.
 type ReleaseCallback = Box<dyn FnOnce() + Send>;
@@ -39,10 +40,10 @@ impl Engine {
         request: TensorRequest,
         release: ReleaseCallback,
         scope: Option<&Arc<ScopeCell>>,
-    ) -> Result<Arc<TensorHandle>, Error> {
+    ) -> Result<TensorRef, Error> {
         let taken = self.enter().and_then(|pass| {
             let bytes = self.check_request(&request, scope)?;
-            let asked = BlockRequest { bytes, label: &request.label };
+            let asked = BlockRequest { bytes, label: request.label.as_str() };
             // SAFETY: by the caller's contract the memory is valid and nobody else's until the callback is called, which
             // is after the block was released.
             let native = unsafe { self.driver.adopt(foreign, &asked) };

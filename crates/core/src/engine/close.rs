@@ -234,30 +234,31 @@ impl Engine {
             for sequence in scope.sequences(|_| true) {
                 let inner = sequence.inner.lock();
                 for tensor in &inner.recording.tensors {
-                    let keepers = keepers.entry(tensor.handle.cell.id).or_default();
+                    let keepers = keepers.entry(tensor.handle.cell.id()).or_default();
                     keepers.holds += 1;
                     keepers.names.push((sequence.name.clone(), scope.label.clone()));
                 }
                 for (used, _) in inner.recording.operations.iter().flat_map(OpKind::uses) {
-                    keepers.entry(used.handle.cell.id).or_default().holds += 1;
+                    keepers.entry(used.handle.cell.id()).or_default().holds += 1;
                 }
             }
         }
         let mut leaks: Vec<(u64, Leak)> = self
-            .live_tensors()
+            .shards
+            .live()
             .iter()
             .map(|handle| {
                 let cell = &handle.cell;
-                let keepers = keepers.remove(&cell.id).unwrap_or_default();
+                let keepers = keepers.remove(&cell.id()).unwrap_or_default();
                 let leak = Leak {
-                    tensor: cell.label.clone(),
+                    tensor: cell.label.to_shared(),
                     bytes: cell.bytes,
                     site: cell.site,
                     // One is the list's.
                     handles: Arc::strong_count(handle).saturating_sub(keepers.holds + 1),
                     kept_by: keepers.names,
                 };
-                (cell.id, leak)
+                (cell.id(), leak)
             })
             .collect();
         leaks.sort_by_key(|(id, _)| *id);

@@ -14,6 +14,7 @@ use crate::error::{BackendError, BackendErrorKind, Error, OutOfMemory, SharedErr
 use crate::event::EventKind;
 use crate::manager::{OutOfMemoryRequest, TrimPolicy};
 use crate::report::{Holder, MemoryReport, TrimReport};
+use crate::tensor::{Label, TensorHandle};
 
 /// How many holders an out-of-memory error names.
 const LARGEST_HOLDERS: usize = 5;
@@ -39,7 +40,7 @@ impl Refusal {
 
 impl Engine {
     /// Memory for a tensor of `bytes`; none for an empty one (L22).
-    pub(crate) fn acquire(self: &Arc<Self>, label: &Arc<str>, bytes: u64) -> Result<Option<Grant>, Error> {
+    pub(crate) fn acquire(self: &Arc<Self>, label: &Label, bytes: u64) -> Result<Option<Grant>, Error> {
         if bytes == 0 {
             return Ok(None);
         }
@@ -68,7 +69,7 @@ impl Engine {
         Err(self.count_failure(match refusal {
             Refusal::Failed(error) => error,
             Refusal::NoRoom(NoRoom::Blocks) => {
-                Error::TooManyBlocks { label: label.clone(), limit: self.capabilities.max_blocks }
+                Error::TooManyBlocks { label: label.to_shared(), limit: self.capabilities.max_blocks }
             }
             Refusal::NoRoom(NoRoom::Budget) => self.out_of_memory(label, bytes, None, callback),
             Refusal::Driver(error) => self.out_of_memory(label, bytes, Some(error), callback),
@@ -76,7 +77,7 @@ impl Engine {
     }
 
     /// Makes room and tries again; once for each kind of shortage, since room in the budget may leave the driver short.
-    fn retry(self: &Arc<Self>, label: &Arc<str>, bytes: u64, refusal: Refusal) -> Result<Grant, Refusal> {
+    fn retry(self: &Arc<Self>, label: &Label, bytes: u64, refusal: Refusal) -> Result<Grant, Refusal> {
         let mut refusal = refusal;
         let mut met = SmallVec::<[Shortage; 3]>::new();
         while let Some(shortage) = refusal.shortage()
@@ -100,7 +101,10 @@ impl Engine {
         loop {
             self.retire_and_queue_hooks();
             self.wait_for_leaving();
-            if let Some(grant) = self.pool.lock().take_cached(bytes) {
+            if let Some(grant) = self.cached_grant(bytes) {
+                return Some(grant);
+            }
+            if let Some(grant) = self.grant_in_flight(bytes) {
                 return Some(grant);
             }
             if self.is_lost() || self.outlook(shortage, bytes) == Outlook::Ask {
@@ -120,22 +124,24 @@ impl Engine {
         error
     }
 
-    fn attempt(self: &Arc<Self>, label: &Arc<str>, bytes: u64, fit: Fit) -> Result<Grant, Refusal> {
+    fn attempt(self: &Arc<Self>, label: &Label, bytes: u64, fit: Fit) -> Result<Grant, Refusal> {
         if let Some(lost) = self.lost_error() {
             return Err(Refusal::Failed(lost));
         }
-        let growth = {
-            let mut pool = self.pool.lock();
-            if let Some(grant) = pool.take_cached(bytes) {
-                return Ok(grant);
-            }
-            pool.plan_growth(bytes, fit).map_err(Refusal::NoRoom)?
-        };
+        if let Some(grant) = self.cached_grant(bytes) {
+            return Ok(grant);
+        }
+        let growth = self.pool.lock().plan_growth(bytes, fit).map_err(Refusal::NoRoom)?;
         // No lock while the driver works; the room is set aside already.
-        match self.driver.allocate(&BlockRequest { bytes: growth.bytes, label }) {
+        match self.driver.allocate(&BlockRequest { bytes: growth.bytes, label: label.as_str() }) {
             Ok(native) => {
                 let size = growth.bytes;
-                let grant = self.pool.lock().commit(growth, native);
+                let grant = {
+                    let mut pool = self.pool.lock();
+                    let grant = pool.commit(growth, native);
+                    self.shards.note_peak(&mut pool);
+                    grant
+                };
                 self.emit(None, None, || EventKind::Allocate { bytes: size });
                 Ok(grant)
             }
@@ -150,6 +156,44 @@ impl Engine {
         }
     }
 
+    /// Memory that was taken from the driver before, in whatever form.
+    fn cached_grant(&self, bytes: u64) -> Option<Grant> {
+        // Dropped last, without the lock.
+        let mut husks = SmallVec::<[Arc<TensorHandle>; 1]>::new();
+        let mut pool = self.pool.lock();
+        let mut grant = pool.take_cached(bytes);
+        if grant.is_none() && self.shards.idle_bytes() > 0 {
+            if let Some((memory, husk)) = self.shards.take_memory(self.sizes.rounded(bytes), &mut pool) {
+                husks.push(husk);
+                return Some(memory);
+            }
+            // Idle tensors of other sizes may have what is missing.
+            husks.extend(self.shards.take_idle(&mut pool));
+            grant = pool.take_cached(bytes);
+        }
+        if grant.is_some() {
+            self.shards.note_peak(&mut pool);
+        }
+        grant
+    }
+
+    /// Memory that the device still uses for tensors that are gone: what is next done with it waits for that on the device,
+    /// and no thread waits here.
+    fn grant_in_flight(&self, bytes: u64) -> Option<Grant> {
+        if self.is_lost() {
+            return None;
+        }
+        let aligned = bytes.next_multiple_of(self.capabilities.alignment);
+        let grant = self
+            .queues
+            .iter()
+            .find_map(|queue| queue.take_pending(aligned..=self.sizes.most_in_flight(bytes)))?;
+        let mut pool = self.pool.lock();
+        pool.resume(&grant);
+        self.shards.note_peak(&mut pool);
+        Some(grant)
+    }
+
     /// Blocks that another thread is freeing make room: wait for them.
     fn wait_for_leaving(&self) {
         let mut pool = self.pool.lock();
@@ -159,11 +203,11 @@ impl Engine {
     }
 
     /// Asks the user's callback, once and not from inside itself; none if there is nobody to ask.
-    fn ask_for_memory(self: &Arc<Self>, label: &Arc<str>, bytes: u64) -> Option<Result<(), SharedError>> {
+    fn ask_for_memory(self: &Arc<Self>, label: &Label, bytes: u64) -> Option<Result<(), SharedError>> {
         let callback = self.on_out_of_memory.as_ref()?;
         let inside = frames::enter_out_of_memory(self)?;
         let request =
-            OutOfMemoryRequest { label: label.clone(), requested: bytes, memory: self.memory_report() };
+            OutOfMemoryRequest { label: label.to_shared(), requested: bytes, memory: self.memory_report() };
         // No lock is held (L15); a panic goes on after the frame is left.
         let answer = catch_unwind(AssertUnwindSafe(|| callback(&request)));
         drop(inside);
@@ -179,7 +223,7 @@ impl Engine {
 
     fn out_of_memory(
         &self,
-        label: &Arc<str>,
+        label: &Label,
         requested: u64,
         driver: Option<BackendError>,
         callback: Option<SharedError>,
@@ -187,16 +231,17 @@ impl Engine {
         let memory = self.memory_report();
         // Adopted memory is not of the budget.
         let mut largest: Vec<Holder> = self
-            .live_tensors()
+            .shards
+            .live()
             .iter()
             .map(|handle| &handle.cell)
             .filter(|cell| cell.granted_bytes() > 0)
-            .map(|cell| Holder { label: cell.label.clone(), bytes: cell.bytes })
+            .map(|cell| Holder { label: cell.label.to_shared(), bytes: cell.bytes })
             .collect();
         largest.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.label.cmp(&b.label)));
         largest.truncate(LARGEST_HOLDERS);
         Error::OutOfMemory(Arc::new(OutOfMemory {
-            label: label.clone(),
+            label: label.to_shared(),
             requested,
             budget: self.options.budget,
             live: memory.live.bytes,
@@ -209,17 +254,23 @@ impl Engine {
     }
 
     pub(crate) fn memory_report(&self) -> MemoryReport {
-        let tensors = self.tensors.lock().len() as u64;
-        MemoryReport { tensors, ..self.pool.lock().report() }
+        let (report, _husks) = {
+            let mut pool = self.pool.lock();
+            let husks = self.shards.take_idle(&mut pool);
+            (pool.report(), husks)
+        };
+        MemoryReport { tensors: self.shards.live_count(), ..report }
     }
 
     /// Gives unused blocks back to the driver until at most `keep` bytes are cached.
     pub(crate) fn trim_to(&self, keep: u64) -> TrimReport {
-        let leaving = {
+        let (leaving, husks) = {
             let mut pool = self.pool.lock();
             pool.counters.trims += 1;
-            pool.take_unused(keep)
+            let husks = self.shards.take_idle(&mut pool);
+            (pool.take_unused(keep), husks)
         };
+        drop(husks);
         let mut report = TrimReport::default();
         let abandon = self.is_lost() && self.capabilities.abandons_on_loss;
         for block in leaving {
@@ -276,6 +327,8 @@ impl Engine {
         match self.options.trim {
             TrimPolicy::OnFinish if last_root => self.trim_to(0),
             TrimPolicy::EveryExecution => self.trim_to(0),
+            // Nothing is about to use it: what is kept beyond `low` is for work that goes on.
+            TrimPolicy::Watermark { low, .. } if last_root => self.trim_to_watermark(low, low),
             TrimPolicy::Watermark { high, low } => self.trim_to_watermark(high, low),
             TrimPolicy::OnFinish | TrimPolicy::Never => TrimReport::default(),
         }
@@ -283,7 +336,7 @@ impl Engine {
 
     /// Hysteresis: nothing happens between the two marks.
     fn trim_to_watermark(&self, high: u64, low: u64) -> TrimReport {
-        if self.pool.lock().cached_bytes() <= high {
+        if self.pool.lock().cached_bytes() + self.shards.idle_bytes() <= high {
             return TrimReport::default();
         }
         self.trim_to(low)

@@ -2,7 +2,7 @@
 //! `ManagedScope`, `ManagedSequence` and `Execution`.
 //!
 //! Lock order, outermost first: a sequence's `inner`, a queue's `retiring`, `submitting`, an execution's `native`,
-//! a scope's `inner`, a queue's `state`, a tensor's `state`, the pool; everything else is a leaf. No lock is held
+//! a scope's `inner`, a queue's `state`, a tensor's `state`, the pool, shards in their order; everything else is a leaf. No lock is held
 //! while user code runs (L15). The engine is generic only in `driver.rs`.
 
 pub(crate) mod adoption;
@@ -21,6 +21,7 @@ pub(crate) mod gate;
 mod host_access;
 pub(crate) mod jobs;
 pub(crate) mod kernels;
+pub(crate) mod making;
 pub(crate) mod memory;
 pub(crate) mod open;
 pub(crate) mod pool;
@@ -31,6 +32,7 @@ pub(crate) mod registration;
 mod room;
 pub(crate) mod scopes;
 pub(crate) mod sequences;
+mod shards;
 pub(crate) mod tensors;
 pub(crate) mod threads;
 pub(crate) mod timeline;
@@ -38,7 +40,7 @@ pub(crate) mod wait;
 pub(crate) mod wakers;
 
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use slotmap::SlotMap;
@@ -51,9 +53,9 @@ use crate::engine::execution::ExecutionCell;
 use crate::engine::gate::{Gate, Pass};
 use crate::engine::jobs::CleanupQueue;
 use crate::engine::kernels::{KernelKey, KernelSlot};
-use crate::engine::pool::Pool;
+use crate::engine::pool::{Pool, Sizes};
 use crate::engine::scopes::ScopeCell;
-use crate::engine::tensors::TensorKey;
+use crate::engine::shards::Shards;
 use crate::engine::threads::Threads;
 use crate::engine::timeline::Queue;
 use crate::engine::wakers::Waiter;
@@ -63,7 +65,6 @@ use crate::manager::{ManagerOptions, OutOfMemoryCallback, TrimPolicy};
 use crate::report::MAX_REPORTED_ERRORS;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
-use crate::tensor::TensorHandle;
 
 /// What was asked for when the manager was opened.
 pub(crate) struct Options {
@@ -85,13 +86,13 @@ pub(crate) struct Engine {
     /// The last point that was submitted to each queue. Held from looking at what tensors are used by until the new
     /// submission is among it: points rise, and of two submissions that conflict one waits for the other.
     pub submitting: Mutex<Box<[u64]>>,
+    /// How the pool rounds requests.
+    pub sizes: Sizes,
     pub pool: Mutex<Pool>,
     /// Blocks have arrived at the driver.
     pub pool_changed: Condvar,
-    /// Every tensor whose life has not ended. One that cannot be upgraded is about to leave.
-    pub tensors: Mutex<SlotMap<TensorKey, Weak<TensorHandle>>>,
-    /// A tensor has left while somebody closed.
-    pub tensors_changed: Condvar,
+    /// The manager's tensors.
+    pub shards: Shards,
     pub kernels: Mutex<SlotMap<KernelKey, KernelSlot>>,
     pub roots: Mutex<Vec<Arc<ScopeCell>>>,
     pub idle_arenas: Mutex<Vec<Arc<Arena>>>,
@@ -135,6 +136,7 @@ impl Engine {
         capabilities.max_block_bytes -= capabilities.max_block_bytes % capabilities.alignment;
         Ok(Arc::new(Engine {
             label: options.label,
+            sizes: Sizes::new(&capabilities),
             pool: Mutex::new(Pool::new(&capabilities, options.budget)),
             pool_changed: Condvar::new(),
             queues: (0..capabilities.queues).map(|queue| Queue::new(QueueId(queue))).collect(),
@@ -150,8 +152,7 @@ impl Engine {
                 finish_deadline: options.finish_deadline,
             },
             on_out_of_memory: options.on_out_of_memory,
-            tensors: Mutex::new(SlotMap::with_key()),
-            tensors_changed: Condvar::new(),
+            shards: Shards::new(),
             kernels: Mutex::new(SlotMap::with_key()),
             roots: Mutex::new(Vec::new()),
             idle_arenas: Mutex::new(Vec::new()),

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use offset_allocator::{Allocation, Allocator};
 use slotmap::{SlotMap, new_key_type};
 
-use crate::backend::Capabilities;
+use crate::backend::{Capabilities, TimelinePoint};
 use crate::engine::driver::NativeBlock;
 use crate::report::{MemoryReport, Usage};
-use recent::Recent;
+pub(crate) use recent::{Found, Recent};
 
 /// Grants up to this size are cut from pages.
 const SMALL_BYTES: u64 = 256 << 10;
@@ -34,6 +34,8 @@ pub(crate) struct Grant {
     pub offset: u64,
     /// Bytes taken from the pool, at least what was asked for.
     pub bytes: u64,
+    /// Until when the device uses it for the tensor before: the next use comes after that, on the device.
+    pub after: Option<TimelinePoint>,
     key: BlockKey,
     slice: Option<Allocation>,
 }
@@ -52,6 +54,59 @@ pub(crate) struct Growth {
     pub bytes: u64,
     page: bool,
     grant: u64,
+}
+
+/// How requests are rounded. The same for as long as the manager lives.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizes {
+    alignment: u64,
+    sub_allocation: bool,
+    max_block_bytes: u64,
+}
+
+impl Sizes {
+    pub(crate) fn new(capabilities: &Capabilities) -> Self {
+        Sizes {
+            alignment: capabilities.alignment,
+            sub_allocation: capabilities.sub_allocation,
+            max_block_bytes: capabilities.max_block_bytes,
+        }
+    }
+
+    /// Bytes that a request of `bytes` takes.
+    pub(crate) fn rounded(&self, bytes: u64) -> u64 {
+        let aligned = round_up(bytes, self.alignment);
+        if self.is_small(bytes) {
+            return aligned;
+        }
+        // Half of the next power of two, which itself may be more than can be said.
+        let octave = 1 << (aligned - 1).ilog2();
+        let step = (octave / CLASSES_PER_OCTAVE).max(self.alignment);
+        let fits = aligned.checked_add(step - 1).map(|most| most & !(step - 1));
+        fits.unwrap_or(u64::MAX).min(self.max_block_bytes)
+    }
+
+    /// Most bytes of memory in use before that a request of `bytes` takes. A larger block is better used than a new one
+    /// made, while at most a fifth of it is padding.
+    pub(crate) fn most(&self, bytes: u64) -> u64 {
+        let rounded = self.rounded(bytes);
+        if self.is_small(bytes) { rounded } else { rounded.saturating_add(rounded / 4) }
+    }
+
+    /// Most bytes of memory that the device still uses: whoever takes it waits for that, so it is to fit well.
+    pub(crate) fn most_in_flight(&self, bytes: u64) -> u64 {
+        let rounded = self.rounded(bytes);
+        if self.is_small(bytes) { rounded } else { rounded.saturating_add(rounded / CLASSES_PER_OCTAVE) }
+    }
+
+    fn is_small(&self, bytes: u64) -> bool {
+        self.sub_allocation && bytes <= SMALL_BYTES && self.max_block_bytes >= PAGE_BYTES
+    }
+}
+
+/// The next multiple of `unit`, a power of two: no division on the hot path.
+fn round_up(bytes: u64, unit: u64) -> u64 {
+    (bytes + (unit - 1)) & !(unit - 1)
 }
 
 /// Why there is no room for another block.
@@ -110,14 +165,12 @@ pub(crate) struct Counters {
 }
 
 pub(crate) struct Pool {
-    alignment: u64,
-    sub_allocation: bool,
-    max_block_bytes: u64,
+    sizes: Sizes,
     max_blocks: u64,
     budget: Option<u64>,
     blocks: SlotMap<BlockKey, Block>,
     /// Cached grants that came back last. They are in no page and not in `whole` until they are settled.
-    recent: Recent,
+    recent: Recent<Grant>,
     /// Cached whole blocks by size.
     whole: BTreeMap<u64, Vec<BlockKey>>,
     pages: Vec<BlockKey>,
@@ -138,9 +191,7 @@ pub(crate) struct Pool {
 impl Pool {
     pub(crate) fn new(capabilities: &Capabilities, budget: Option<u64>) -> Self {
         Pool {
-            alignment: capabilities.alignment,
-            sub_allocation: capabilities.sub_allocation,
-            max_block_bytes: capabilities.max_block_bytes,
+            sizes: Sizes::new(capabilities),
             max_blocks: capabilities.max_blocks,
             budget,
             blocks: SlotMap::with_key(),
@@ -167,25 +218,9 @@ impl Pool {
         self.max_blocks
     }
 
-    /// Bytes that a request of `bytes` takes.
-    fn rounded(&self, bytes: u64) -> u64 {
-        let aligned = bytes.next_multiple_of(self.alignment);
-        if self.is_small(bytes) {
-            return aligned;
-        }
-        // Half of the next power of two, which itself may be more than can be said.
-        let octave = 1 << (aligned - 1).ilog2();
-        let step = (octave / CLASSES_PER_OCTAVE).max(self.alignment);
-        aligned.checked_next_multiple_of(step).unwrap_or(u64::MAX).min(self.max_block_bytes)
-    }
-
-    fn is_small(&self, bytes: u64) -> bool {
-        self.sub_allocation && bytes <= SMALL_BYTES && self.max_block_bytes >= PAGE_BYTES
-    }
-
     /// A grant from what the pool has. O(1) but for the page that a small one is cut from.
     pub(crate) fn take_cached(&mut self, bytes: u64) -> Option<Grant> {
-        let rounded = self.rounded(bytes);
+        let rounded = self.sizes.rounded(bytes);
         let grant = match self.recent.take(rounded) {
             Some(grant) => {
                 self.count_out(grant.key, grant.bytes);
@@ -201,15 +236,13 @@ impl Pool {
     }
 
     fn take_settled(&mut self, bytes: u64, rounded: u64) -> Option<Grant> {
-        if self.is_small(bytes) {
+        if self.sizes.is_small(bytes) {
             return match self.take_slice(rounded) {
                 Some(slice) => Some(slice),
                 None => self.take_whole(rounded, rounded),
             };
         }
-        // A cached block may be one class larger: the padding stays below a quarter.
-        let most = rounded.saturating_add(rounded / CLASSES_PER_OCTAVE);
-        self.take_whole(bytes.next_multiple_of(self.alignment), most)
+        self.take_whole(round_up(bytes, self.sizes.alignment), self.sizes.most(bytes))
     }
 
     /// The smallest cached whole block of `least` to `most` bytes.
@@ -223,14 +256,14 @@ impl Pool {
     }
 
     fn take_slice(&mut self, bytes: u64) -> Option<Grant> {
-        let units = u32::try_from(bytes / self.alignment).expect("small grants have few units");
+        let units = u32::try_from(bytes / self.sizes.alignment).expect("small grants have few units");
         let mut at = self.pages.len();
         while at > 0 {
             at -= 1;
             let key = self.pages[at];
             let page = self.blocks[key].page.as_mut().expect("pages have an allocator");
             if let Some(slice) = page.allocate(units) {
-                let offset = u64::from(slice.offset) * self.alignment;
+                let offset = u64::from(slice.offset) * self.sizes.alignment;
                 return Some(self.hand_out(key, Some(slice), offset, bytes));
             }
         }
@@ -240,13 +273,12 @@ impl Pool {
     fn count_out(&mut self, key: BlockKey, bytes: u64) {
         self.cached.bytes -= bytes;
         self.live.bytes += bytes;
-        self.peak_live = self.peak_live.max(self.live.bytes);
         self.restand(key, |block| block.live += 1);
     }
 
     fn hand_out(&mut self, key: BlockKey, slice: Option<Allocation>, offset: u64, bytes: u64) -> Grant {
         self.count_out(key, bytes);
-        Grant { native: self.blocks[key].native.clone(), offset, bytes, key, slice }
+        Grant { native: self.blocks[key].native.clone(), offset, bytes, after: None, key, slice }
     }
 
     /// Changes what a block holds and keeps the counts of blocks right.
@@ -267,6 +299,13 @@ impl Pool {
             Standing::Retired => &mut self.retired,
             Standing::Cached => &mut self.cached,
         }
+    }
+
+    /// Raises the peak of what lives: what was granted but for `idle` bytes. Answers how much more may live below the peak.
+    pub(crate) fn raise_peak(&mut self, idle: u64) -> u64 {
+        let live = self.live.bytes - idle;
+        self.peak_live = self.peak_live.max(live);
+        self.peak_live - live
     }
 
     pub(crate) fn reserved(&self) -> Usage {
@@ -291,8 +330,8 @@ impl Pool {
             return Err(NoRoom::Blocks);
         }
         let left = self.budget.unwrap_or(u64::MAX).saturating_sub(reserved.bytes);
-        let exact = bytes.next_multiple_of(self.alignment);
-        let page = self.is_small(bytes);
+        let exact = round_up(bytes, self.sizes.alignment);
+        let page = self.sizes.is_small(bytes);
         let size = match fit {
             Fit::Exact => exact,
             Fit::Roomy if page => {
@@ -303,7 +342,7 @@ impl Pool {
                 }
                 size.max(exact)
             }
-            Fit::Roomy => Some(self.rounded(bytes)).filter(|rounded| *rounded <= left).unwrap_or(exact),
+            Fit::Roomy => Some(self.sizes.rounded(bytes)).filter(|rounded| *rounded <= left).unwrap_or(exact),
         };
         if size > left {
             return Err(NoRoom::Budget);
@@ -321,7 +360,7 @@ impl Pool {
         self.peak_reserved = self.peak_reserved.max(self.reserved().bytes);
         self.counters.allocations += 1;
         let page = growth.page.then(|| {
-            let units = u32::try_from(growth.bytes / self.alignment).expect("pages have few units");
+            let units = u32::try_from(growth.bytes / self.sizes.alignment).expect("pages have few units");
             // Its last node is never used, and a full page has one of no size beside those of its units.
             Allocator::with_max_allocs(units, units + 2)
         });
@@ -355,6 +394,16 @@ impl Pool {
         });
     }
 
+    /// Another tensor has what the device still uses for one that is gone.
+    pub(crate) fn resume(&mut self, grant: &Grant) {
+        self.retired.bytes -= grant.bytes;
+        self.live.bytes += grant.bytes;
+        self.restand(grant.key, |block| {
+            block.retired -= 1;
+            block.live += 1;
+        });
+    }
+
     /// The device has finished: the grant goes back to the cache.
     pub(crate) fn reclaim(&mut self, grant: Grant) {
         self.retired.bytes -= grant.bytes;
@@ -371,7 +420,7 @@ impl Pool {
 
     fn keep(&mut self, grant: Grant) {
         self.cached.bytes += grant.bytes;
-        if let Some(surplus) = self.recent.keep(grant) {
+        if let Some(surplus) = self.recent.keep(grant.bytes, grant) {
             self.settle(surplus);
         }
     }
@@ -447,7 +496,7 @@ impl Pool {
             .pages
             .iter()
             .filter_map(|key| self.blocks[*key].page.as_ref())
-            .map(|page| u64::from(page.storage_report().largest_free_region) * self.alignment)
+            .map(|page| u64::from(page.storage_report().largest_free_region) * self.sizes.alignment)
             .max()
             .unwrap_or(0);
         MemoryReport {

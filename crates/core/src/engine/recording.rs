@@ -11,7 +11,7 @@ use crate::engine::driver::{NativeKernel, NativeOperation, NativeRange, NativeSe
 use crate::engine::tensors::TensorCell;
 use crate::error::{Error, ResourceKind};
 use crate::operation::{OpKind, overlap};
-use crate::tensor::TensorHandle;
+use crate::tensor::TensorRef;
 use crate::view::TensorUse;
 
 /// From this many tensors on, a recording finds them by hashing.
@@ -26,7 +26,7 @@ pub(crate) struct Recording {
 }
 
 pub(crate) struct RecordedTensor {
-    pub handle: Arc<TensorHandle>,
+    pub handle: TensorRef,
     pub writes: bool,
 }
 
@@ -34,9 +34,9 @@ impl Recording {
     /// Appends a checked operation.
     pub(crate) fn push(&mut self, operation: OpKind) {
         for (tensor, access) in operation.uses() {
-            let id = tensor.handle.cell.id;
+            let id = tensor.handle.cell.id();
             let known = if self.index.is_empty() {
-                self.tensors.iter().position(|known| known.handle.cell.id == id)
+                self.tensors.iter().position(|known| known.handle.cell.id() == id)
             } else {
                 self.index.get(&id).copied()
             };
@@ -57,7 +57,7 @@ impl Recording {
             self.index.insert(id, self.tensors.len() - 1);
         } else if self.tensors.len() >= INDEX_FROM {
             self.index =
-                self.tensors.iter().enumerate().map(|(at, known)| (known.handle.cell.id, at)).collect();
+                self.tensors.iter().enumerate().map(|(at, known)| (known.handle.cell.id(), at)).collect();
         }
     }
 
@@ -133,12 +133,12 @@ impl Engine {
         for (at, (tensor, access)) in uses.iter().enumerate() {
             let aliased = uses[at + 1..].iter().any(|(other, other_access)| {
                 (access.writes() || other_access.writes())
-                    && Arc::ptr_eq(&tensor.handle, &other.handle)
+                    && tensor.handle.is(&other.handle)
                     && overlap(&tensor.range, &other.range)
             });
             if aliased {
                 return Err(Error::Aliased {
-                    tensor: tensor.handle.cell.label.clone(),
+                    tensor: tensor.handle.cell.label.to_shared(),
                     operation: operation.label().into(),
                 });
             }
@@ -151,7 +151,7 @@ impl Engine {
         if !Arc::ptr_eq(self, &cell.engine) {
             return Err(Error::ForeignManager {
                 kind: ResourceKind::Tensor,
-                label: cell.label.clone(),
+                label: cell.label.to_shared(),
                 owner: cell.engine.label.clone(),
                 manager: self.label.clone(),
             });
@@ -185,7 +185,7 @@ impl Engine {
             let bytes = tensor.range.end - tensor.range.start;
             if bytes > self.capabilities.max_binding_bytes {
                 return Err(Error::TooLarge {
-                    label: tensor.handle.cell.label.clone(),
+                    label: tensor.handle.cell.label.to_shared(),
                     requested: bytes,
                     limit: self.capabilities.max_binding_bytes,
                     which: "largest binding",

@@ -70,7 +70,7 @@ fn count_holds(recording: &Recording, held: &mut HashMap<u64, (usize, u64)>) {
     for handle in handles {
         let cell = &handle.cell;
         let (others, _) =
-            held.entry(cell.id).or_insert_with(|| (Arc::strong_count(handle), cell.granted_bytes()));
+            held.entry(cell.id()).or_insert_with(|| (Arc::strong_count(handle), cell.granted_bytes()));
         *others = others.saturating_sub(1);
     }
 }

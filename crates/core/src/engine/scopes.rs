@@ -469,7 +469,7 @@ impl ScopeCell {
         let inside = frames::inside_hook_under(self);
         let mut inner = self.inner.lock();
         self.admits(&inner, inside)?;
-        if inner.tensors.insert(cell.id, Arc::downgrade(handle)).is_none() {
+        if inner.tensors.insert(cell.id(), Arc::downgrade(handle)).is_none() {
             inner.live_bytes += cell.bytes;
             inner.peak_bytes = inner.peak_bytes.max(inner.live_bytes);
         }
@@ -479,13 +479,25 @@ impl ScopeCell {
     /// The tensor has ended or moved away.
     pub(crate) fn forget_tensor(&self, cell: &TensorCell) {
         let mut inner = self.inner.lock();
-        if inner.tensors.remove(&cell.id).is_some() {
+        if inner.tensors.remove(&cell.id()).is_some() {
             inner.live_bytes -= cell.bytes;
         }
     }
 
+    /// As [`ScopeCell::forget_tensor`], unless a hook that has not come back may still use it (L16). False if so.
+    pub(crate) fn forget_unless_quarantined(&self, cell: &TensorCell) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.quarantine.is_some() {
+            return false;
+        }
+        if inner.tensors.remove(&cell.id()).is_some() {
+            inner.live_bytes -= cell.bytes;
+        }
+        true
+    }
+
     pub(crate) fn holds_tensor(&self, cell: &TensorCell) -> bool {
-        self.inner.lock().tensors.contains_key(&cell.id)
+        self.inner.lock().tensors.contains_key(&cell.id())
     }
 
     /// Takes all local tensors out, to be ended. One whose last handle is going just now ends by that.
@@ -495,7 +507,7 @@ impl ScopeCell {
         let tensors = std::mem::take(&mut inner.tensors);
         let mut tensors: Vec<_> = tensors.into_values().filter_map(|tensor| tensor.upgrade()).collect();
         // Newest first, so that events have one order on every backend (L27).
-        tensors.sort_by_key(|handle| std::cmp::Reverse(handle.cell.id));
+        tensors.sort_by_key(|handle| std::cmp::Reverse(handle.cell.id()));
         tensors
     }
 

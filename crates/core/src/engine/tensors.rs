@@ -1,11 +1,11 @@
 //! Tensors as the manager owns them: state, memory, who they belong to, and until when the device uses them.
 //!
-//! Handles are in `tensor.rs`; this is what they point to.
+//! Handles are in `tensor.rs`; this is what they point to. How a tensor is made, and what is kept for the next: `making.rs`.
 
 use std::any::TypeId;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use slotmap::{Key, KeyData, new_key_type};
+use slotmap::{Key, KeyData};
 use smallvec::SmallVec;
 
 use crate::backend::TimelinePoint;
@@ -13,19 +13,17 @@ use crate::engine::Engine;
 use crate::engine::adoption::AdoptedMemory;
 use crate::engine::driver::NativeBlock;
 use crate::engine::gate::Pass;
+use crate::engine::making::TensorRequest;
 use crate::engine::pool::Grant;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::sequences::Life;
+use crate::engine::shards::TensorKey;
 use crate::engine::timeline::{Deferred, Frontier};
 use crate::error::{EndOfLife, Error, ResourceKind, Site};
 use crate::event::EventKind;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
-use crate::tensor::TensorHandle;
-
-new_key_type! {
-    pub(crate) struct TensorKey;
-}
+use crate::tensor::{Label, TensorHandle};
 
 /// The element type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +35,23 @@ pub(crate) struct ElementType {
 
 pub(crate) struct TensorCell {
     pub engine: Arc<Engine>,
-    pub id: u64,
-    pub label: Arc<str>,
+    /// Another one for each of its lives. Written while nobody else has it.
+    id: AtomicU64,
+    pub label: Label,
     pub shape: SmallVec<[u64; 4]>,
     pub element: ElementType,
     pub bytes: u64,
     pub site: Site,
-    /// Its place among the manager's tensors, as a number. Written under their lock.
+    /// Which of the manager's shards it is in.
+    pub(super) shard: usize,
+    /// Its place there, as a number. Written under the shard's lock.
     key: AtomicU64,
+    /// It was made in a scope, and may have an owner.
+    pub(super) was_local: bool,
+    /// Bytes that it has of the pool while it lives.
+    pub(super) pooled_bytes: u64,
+    /// The device has used it in this life.
+    was_used: AtomicBool,
     pub(super) state: Mutex<TensorState>,
     /// Held while it moves to another scope: one move at a time.
     moving: Mutex<()>,
@@ -139,23 +146,74 @@ impl Uses {
     }
 }
 
-/// Bytes of a tensor; none if they do not fit 64 bits. An extent of 0 makes it empty, wherever it stands (L22).
-fn bytes_of(shape: &[u64], element_bytes: u64) -> Option<u64> {
-    if shape.contains(&0) {
-        return Some(0);
-    }
-    shape.iter().try_fold(element_bytes, |bytes, extent| bytes.checked_mul(*extent))
-}
-
-/// What to make a tensor of.
-pub(crate) struct TensorRequest {
-    pub label: Arc<str>,
-    pub shape: SmallVec<[u64; 4]>,
-    pub element: ElementType,
-    pub site: Site,
-}
-
 impl TensorCell {
+    /// A tensor that lives, in that shard.
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        id: u64,
+        shard: usize,
+        request: TensorRequest,
+        bytes: u64,
+        mut memory: Option<Memory>,
+        scope: Option<&Arc<ScopeCell>>,
+    ) -> Self {
+        let last_write = match &mut memory {
+            Some(Memory::Pooled(grant)) => grant.after.take(),
+            _ => None,
+        };
+        TensorCell {
+            engine,
+            id: AtomicU64::new(id),
+            label: request.label,
+            shape: request.shape,
+            element: request.element,
+            bytes,
+            site: request.site,
+            shard,
+            key: AtomicU64::new(0),
+            was_local: scope.is_some(),
+            pooled_bytes: memory.as_ref().map_or(0, Memory::pooled_bytes),
+            was_used: AtomicBool::new(last_write.is_some()),
+            state: Mutex::new(TensorState {
+                life: Life::Live,
+                memory,
+                owner: scope.cloned(),
+                pins: 0,
+                looks: 0,
+                host: HostAccess::None,
+                uses: Uses { last_write, ..Uses::default() },
+            }),
+            moving: Mutex::new(()),
+            released: Condvar::new(),
+        }
+    }
+
+    /// Begins another life. Nobody else has the tensor.
+    pub(super) fn renew(&self, id: u64, scope: Option<&Arc<ScopeCell>>) {
+        self.id.store(id, Ordering::Relaxed);
+        if let Some(scope) = scope {
+            self.state.lock().owner = Some(scope.clone());
+        }
+    }
+
+    /// Forgets what has used the tensor, if the device has finished with all of it. Nobody else has the tensor.
+    pub(super) fn forget_uses(&self, engine: &Engine) -> bool {
+        if self.was_used.load(Ordering::Relaxed) {
+            let mut state = self.state.lock();
+            if !state.uses.have_retired(engine) {
+                return false;
+            }
+            state.uses = Uses::default();
+            self.was_used.store(false, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Says where in its shard it is. The caller has the shard's books.
+    pub(super) fn set_key(&self, key: TensorKey) {
+        self.key.store(key.data().as_ffi(), Ordering::Relaxed);
+    }
+
     /// # Errors
     /// `Stale` with label and place if its life has ended (L3).
     pub(crate) fn check_live(&self) -> Result<(), Error> {
@@ -174,7 +232,7 @@ impl TensorCell {
     }
 
     pub(super) fn stale(&self, why: &EndOfLife) -> Error {
-        Error::Stale { kind: ResourceKind::Tensor, label: self.label.clone(), why: why.clone() }
+        Error::Stale { kind: ResourceKind::Tensor, label: self.label.to_shared(), why: why.clone() }
     }
 
     /// Keeps the memory until [`Engine::unpin`]. Host copies that conflict are short and are waited for.
@@ -199,6 +257,29 @@ impl TensorCell {
         self.state.lock().memory.as_ref().and_then(Memory::place)
     }
 
+    /// Whether its life has ended, asked by who has it alone.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        matches!(self.state.get_mut().life, Life::Ended(_))
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed)
+    }
+
+    /// The memory of an idle tensor, whose last life ends with that.
+    pub(super) fn take_idle_grant(&self) -> Grant {
+        let mut state = self.state.lock();
+        state.life = Life::Ended(EndOfLife::Destroyed(self.site));
+        match state.memory.take() {
+            Some(Memory::Pooled(grant)) => grant,
+            _ => unreachable!("an idle tensor has memory of the pool"),
+        }
+    }
+
+    pub(super) fn key(&self) -> TensorKey {
+        TensorKey::from(KeyData::from_ffi(self.key.load(Ordering::Relaxed)))
+    }
+
     /// Adds what has to complete before another use.
     pub(crate) fn uses_before(&self, writes: bool, waits: &mut Frontier) {
         let state = self.state.lock();
@@ -214,6 +295,7 @@ impl TensorCell {
 
     /// The device uses it until `point`.
     pub(crate) fn use_until(&self, point: TimelinePoint, writes: bool) {
+        self.was_used.store(true, Ordering::Relaxed);
         let mut state = self.state.lock();
         if writes {
             state.uses.last_write = Some(point);
@@ -249,110 +331,13 @@ impl Drop for Look<'_> {
 }
 
 impl Engine {
-    /// Makes a tensor, in `scope` or for the manager.
-    pub(crate) fn make_tensor(
-        self: &Arc<Self>,
-        request: TensorRequest,
-        scope: Option<&Arc<ScopeCell>>,
-    ) -> Result<Arc<TensorHandle>, Error> {
-        let _pass = self.enter()?;
-        let bytes = self.check_request(&request, scope)?;
-        let memory = self.acquire(&request.label, bytes)?.map(Memory::Pooled);
-        self.install_tensor(request, bytes, memory, scope)
-    }
-
-    /// The bytes of a tensor that may be made now.
-    pub(super) fn check_request(
-        &self,
-        request: &TensorRequest,
-        scope: Option<&Arc<ScopeCell>>,
-    ) -> Result<u64, Error> {
-        if let Some(lost) = self.lost_error() {
-            return Err(lost);
-        }
-        if let Some(scope) = scope {
-            scope.check_admits()?;
-        }
-        let bytes = bytes_of(&request.shape, request.element.bytes).ok_or_else(|| Error::SizeOverflow {
-            label: request.label.clone(),
-            shape: request.shape.to_vec(),
-            element_bytes: request.element.bytes,
-        })?;
-        let limit = self.capabilities.max_block_bytes;
-        if bytes > limit {
-            let label = request.label.clone();
-            return Err(Error::TooLarge { label, requested: bytes, limit, which: "largest block" });
-        }
-        Ok(bytes)
-    }
-
-    /// Begins the life of a tensor that has its memory. On an error the memory takes the way of a tensor that has ended.
-    pub(super) fn install_tensor(
-        self: &Arc<Self>,
-        request: TensorRequest,
-        bytes: u64,
-        memory: Option<Memory>,
-        scope: Option<&Arc<ScopeCell>>,
-    ) -> Result<Arc<TensorHandle>, Error> {
-        let handle = Arc::new(TensorHandle {
-            cell: TensorCell {
-                engine: self.clone(),
-                id: self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1,
-                label: request.label,
-                shape: request.shape,
-                element: request.element,
-                bytes,
-                site: request.site,
-                key: AtomicU64::new(0),
-                state: Mutex::new(TensorState {
-                    life: Life::Live,
-                    memory,
-                    owner: scope.cloned(),
-                    pins: 0,
-                    looks: 0,
-                    host: HostAccess::None,
-                    uses: Uses::default(),
-                }),
-                moving: Mutex::new(()),
-                released: Condvar::new(),
-            },
-        });
-        let cell = &handle.cell;
-        {
-            let mut tensors = self.tensors.lock();
-            let key = tensors.insert(Arc::downgrade(&handle));
-            cell.key.store(key.data().as_ffi(), Ordering::Relaxed);
-        }
-        self.emit(scope, Some(cell.site), || EventKind::Acquire {
-            tensor: cell.id,
-            label: cell.label.clone(),
-            bytes,
-        });
-        if let Some(scope) = scope
-            && let Err(error) = scope.adopt_tensor(&handle)
-        {
-            // The scope began to finish in between.
-            self.end_tensor(cell, EndOfLife::ScopeFinished(scope.label.clone()));
-            return Err(error);
-        }
-        Ok(handle)
-    }
-
-    /// Handles of all tensors whose life has not ended. The caller holds no lock: dropping one may end its tensor.
-    pub(crate) fn live_tensors(&self) -> Vec<Arc<TensorHandle>> {
-        self.tensors.lock().values().filter_map(Weak::upgrade).collect()
-    }
-
     /// Ends every tensor, for a manager that closes and makes none any more.
     pub(crate) fn end_all_tensors(self: &Arc<Self>) {
-        for handle in self.live_tensors() {
+        for handle in self.shards.live() {
             self.end_tensor(&handle.cell, self.closed_reason());
         }
         // Those whose last handle is going on another thread just now. They pass the gate before they leave.
-        let mut tensors = self.tensors.lock();
-        while !tensors.is_empty() {
-            self.tensors_changed.wait(&mut tensors);
-        }
+        self.shards.wait_empty();
     }
 
     /// Ends a tensor's life. Twice is nothing (L2). Its memory goes back when the device has finished (L4).
@@ -380,17 +365,15 @@ impl Engine {
             let owner = if idle.is_some() { state.owner.take() } else { state.owner.clone() };
             (owner, idle)
         };
-        {
-            let mut tensors = self.tensors.lock();
-            tensors.remove(TensorKey::from(KeyData::from_ffi(cell.key.load(Ordering::Relaxed))));
-        }
+        let shard = self.shards.shard(cell.shard);
+        shard.open_books().forget(cell.key());
         if !self.closing.is_open() {
-            self.tensors_changed.notify_all();
+            shard.tell_left();
         }
         let scope = owner.as_ref();
         self.emit(scope, Some(cell.site), || EventKind::Retire {
-            tensor: cell.id,
-            label: cell.label.clone(),
+            tensor: cell.id(),
+            label: cell.label.to_shared(),
             bytes: cell.bytes,
         });
         if let Some(scope) = scope {
@@ -424,8 +407,8 @@ impl Engine {
             Some(Memory::Pooled(grant)) if quarantine.is_none() && uses.have_retired(self) => {
                 self.pool.lock().release(grant);
                 self.emit(scope, None, || EventKind::Reclaim {
-                    tensor: cell.id,
-                    label: cell.label.clone(),
+                    tensor: cell.id(),
+                    label: cell.label.to_shared(),
                     bytes: cell.bytes,
                 });
                 return;
@@ -439,8 +422,8 @@ impl Engine {
         let deferred = Deferred {
             memory,
             frontier,
-            tensor: cell.id,
-            label: cell.label.clone(),
+            tensor: cell.id(),
+            label: cell.label.to_shared(),
             bytes: cell.bytes,
             scope: scope.map(|scope| (scope.id, scope.label.clone())),
         };

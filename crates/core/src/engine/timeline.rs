@@ -4,6 +4,7 @@
 //! Not here: submitting (`engine/evaluate.rs`), the thread that waits (`engine/threads.rs`).
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::backend::{QueueId, TimelinePoint};
 use crate::engine::Engine;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::jobs::Job;
+use crate::engine::pool::Grant;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::tensors::Memory;
 use crate::engine::wakers::wake_each;
@@ -129,6 +131,29 @@ impl Queue {
         let state = self.state.lock();
         let memory = state.pending.values().flatten().filter_map(|deferred| deferred.memory.as_ref());
         memory.map(Memory::pooled_bytes).sum()
+    }
+
+    /// Memory of `bytes` that a tensor has given up and the device still uses, with the point after which it does not: the
+    /// one that is free first. What another queue uses too is left alone.
+    pub(super) fn take_pending(&self, bytes: RangeInclusive<u64>) -> Option<Grant> {
+        let mut state = self.state.lock();
+        let fits = |deferred: &&mut Deferred| {
+            let memory = deferred.memory.as_ref();
+            deferred.frontier.points().len() == 1
+                && memory.is_some_and(|memory| bytes.contains(&memory.pooled_bytes()))
+        };
+        let deferred = state.pending.values_mut().flatten().find(fits)?;
+        let point = deferred.frontier.points()[0];
+        match deferred.memory.take() {
+            Some(Memory::Pooled(mut grant)) => {
+                grant.after = Some(point);
+                Some(grant)
+            }
+            other => {
+                deferred.memory = other;
+                None
+            }
+        }
     }
 
     /// What the driver has and has not finished.

@@ -1,11 +1,12 @@
 //! Models of the real engine under shuttle, which explores interleavings of every lock, wait and atomic:
-//! handle drop against the sweep of retired blocks against finish against close. Graphs have their own (`graphs.rs`).
+//! handle drop against the sweep of retired blocks against finish against close. Graphs and kept tensors have their own (`graphs.rs`, `memory.rs`).
 //!
 //! Run with `cargo test -p tenure-core --features shuttle --test shuttle`.
 
 #![cfg(feature = "shuttle")]
 
 mod graphs;
+mod memory;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -138,6 +138,11 @@ pub const CASES: &[Case] = &[
     ),
     case("memory/no_wait_where_it_would_not_help", &["L20"], out_of_memory::no_wait_where_it_would_not_help),
     case("memory/what_has_retired_is_taken_first", &["L20"], out_of_memory::what_has_retired_is_taken_first),
+    case(
+        "memory/what_is_in_flight_is_taken_over",
+        &["L4", "L19", "L20"],
+        out_of_memory::what_is_in_flight_is_taken_over,
+    ),
     case("memory/the_largest_holders_are_named", &["L20"], out_of_memory::the_largest_holders_are_named),
     case("memory/the_error_owns_no_tensor", &["L20"], out_of_memory::the_error_owns_no_tensor),
     case("memory/a_full_driver_asks_last", &["L20"], callback::a_full_driver_asks_last),

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use tenure_core::{
-    BackendErrorKind, Error, Execution, Manager, ManagerOptions, Tensor, TensorOptions, TrimPolicy, op,
+    BackendErrorKind, Error, EventKind, Execution, ExecutionStatus, Manager, ManagerOptions, Tensor,
+    TensorOptions, TrimPolicy, op,
 };
 
 use super::out_of_memory;
@@ -229,6 +230,37 @@ pub(super) fn what_has_retired_is_taken_first(bed: &Bed) {
     assert_eq!((mebibytes(manager), probe.calls(CallKind::Allocate)), ([6, 0, 1], asked));
     execution.wait().unwrap();
     drop(tensor);
+    end(manager);
+}
+
+/// There is no room, but memory of the right size that the device still uses for a tensor that is gone: the new one has it
+/// at once, nobody waits, and what is done with it comes after that on the device.
+pub(super) fn what_is_in_flight_is_taken_over(bed: &Bed) {
+    let rig = bed.open_with(threadless_with_budget(8 * MIB));
+    let Rig { manager, probe } = &rig;
+    let log = manager.record_events();
+    let execution = retired_in_flight(&rig, 6);
+    let asked = probe.calls(CallKind::Allocate);
+    let tensor = {
+        let _no_wait = probe.forbid_here(CallKind::WaitAny | CallKind::Allocate);
+        manager.tensor::<u8>(6 * MIB).unwrap()
+    };
+    assert_eq!((mebibytes(manager), probe.calls(CallKind::Allocate)), ([6, 0, 0], asked));
+    let reclaimed = || {
+        let events = log.events();
+        events.iter().filter(|event| matches!(event.kind, EventKind::Reclaim { .. })).count()
+    };
+    assert_eq!(reclaimed(), 0, "the device has not finished with the first");
+    let scope = manager.scope("next").unwrap();
+    let next = scope.evaluate([op::fill(&tensor, 9)]).unwrap();
+    assert_eq!((execution.status(), next.status()), (ExecutionStatus::Running, ExecutionStatus::Running));
+    probe.release_all();
+    next.wait().unwrap();
+    assert_eq!(reclaimed(), 1);
+    assert_eq!(tensor.read().unwrap(), vec![9; 6 << 20], "the second fill came last");
+    execution.wait().unwrap();
+    drop(tensor);
+    scope.finish_blocking().unwrap();
     end(manager);
 }
 

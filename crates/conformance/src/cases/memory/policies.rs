@@ -158,6 +158,12 @@ pub(super) fn a_watermark_trims_at_a_finish_and_tells(bed: &Bed) {
     assert_eq!((report.released_bytes, mebibytes(&manager)), (6 * MIB, [0, 0, 1]));
     assert_eq!(report.trimmed_bytes, 5 * MIB, "what the policy gave back at this finish");
     drop(local);
+    // Between the marks: kept while another root scope is open, which may need it, and not after the last.
+    let scopes = [manager.scope("first").unwrap(), manager.scope("last").unwrap()];
+    cache(&manager, 3);
+    let trimmed =
+        scopes.map(|scope| (scope.finish_blocking().unwrap().trimmed_bytes / MIB, mebibytes(&manager)));
+    assert_eq!(trimmed, [(0, [0, 0, 3]), (2, [0, 0, 1])]);
     assert_given_back(&manager);
 }
 

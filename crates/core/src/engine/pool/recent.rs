@@ -1,69 +1,98 @@
-//! What came back to the pool last, by size: the next request of that size gets it without a search, without cutting and
-//! without joining.
+//! What came back last, by size: the next request of that size gets it without a search, without cutting and without
+//! joining.
 //!
-//! Direct-mapped and bounded: a size has one place, a place has one size at a time. Not here: the books (`pool.rs`).
-
-use super::Grant;
+//! Direct-mapped and bounded: a size has one place, a place has one size at a time. Not here: the books (`pool.rs`,
+//! `engine/shards.rs`).
 
 /// Places; a power of two.
 const PLACES: usize = 64;
-/// Grants that a place holds at most.
+/// What a place holds at most.
 const DEPTH: usize = 8;
 
-pub(super) struct Recent {
-    places: Box<[Place; PLACES]>,
-    /// Grants in all places.
+pub(crate) struct Recent<T> {
+    places: Box<[Place<T>; PLACES]>,
+    /// What all places hold.
     count: usize,
 }
 
-#[derive(Default)]
-struct Place {
-    grants: Vec<Grant>,
+struct Place<T> {
+    bytes: u64,
+    items: Vec<T>,
 }
 
-impl Default for Recent {
+impl<T> Default for Recent<T> {
     fn default() -> Self {
-        Recent { places: Box::new(std::array::from_fn(|_| Place::default())), count: 0 }
+        let place = |_| Place { bytes: 0, items: Vec::new() };
+        Recent { places: Box::new(std::array::from_fn(place)), count: 0 }
     }
 }
 
-impl Recent {
-    fn place(&mut self, bytes: u64) -> &mut Place {
-        // Sizes are multiples of powers of two: the upper bits of the product depend on all of theirs (Knuth's
-        // multiplicative hashing).
-        let hash = bytes.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.ilog2());
-        &mut self.places[hash as usize]
+impl<T> Place<T> {
+    fn takes(&self, bytes: u64) -> bool {
+        self.items.is_empty() || (self.bytes == bytes && self.items.len() < DEPTH)
     }
+}
 
-    /// A grant of exactly `bytes`.
-    pub(super) fn take(&mut self, bytes: u64) -> Option<Grant> {
-        let place = self.place(bytes);
-        if place.grants.last()?.bytes != bytes {
+/// Where something is.
+pub(crate) struct Found {
+    place: usize,
+    at: usize,
+}
+
+/// The place of a size.
+fn place(bytes: u64) -> usize {
+    // Sizes are multiples of powers of two: the upper bits of the product depend on all of theirs (Knuth's
+    // multiplicative hashing).
+    (bytes.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.ilog2())) as usize
+}
+
+impl<T> Recent<T> {
+    /// Something of exactly `bytes` that `fits`.
+    #[inline]
+    pub(crate) fn find(&self, bytes: u64, fits: impl FnMut(&T) -> bool) -> Option<Found> {
+        let place = place(bytes);
+        if self.places[place].bytes != bytes {
             return None;
         }
-        let grant = place.grants.pop();
-        self.count -= 1;
-        grant
+        // What came back last is the likeliest.
+        self.places[place].items.iter().rposition(fits).map(|at| Found { place, at })
     }
 
-    /// Keeps a grant, or hands it back where its place is taken.
-    pub(super) fn keep(&mut self, grant: Grant) -> Option<Grant> {
-        let place = self.place(grant.bytes);
-        let taken = place.grants.last().is_some_and(|last| last.bytes != grant.bytes);
-        if taken || place.grants.len() == DEPTH {
-            return Some(grant);
+    /// Takes out what was found just now.
+    pub(crate) fn take_found(&mut self, found: Found) -> T {
+        self.count -= 1;
+        self.places[found.place].items.swap_remove(found.at)
+    }
+
+    /// Whether something of `bytes` would be kept.
+    pub(crate) fn has_place(&self, bytes: u64) -> bool {
+        self.places[place(bytes)].takes(bytes)
+    }
+
+    /// Something of exactly `bytes`.
+    pub(crate) fn take(&mut self, bytes: u64) -> Option<T> {
+        let found = self.find(bytes, |_| true)?;
+        Some(self.take_found(found))
+    }
+
+    /// Keeps something of `bytes`, or hands it back where its place is taken.
+    pub(crate) fn keep(&mut self, bytes: u64, item: T) -> Option<T> {
+        let place = &mut self.places[place(bytes)];
+        if !place.takes(bytes) {
+            return Some(item);
         }
-        place.grants.push(grant);
+        place.bytes = bytes;
+        place.items.push(item);
         self.count += 1;
         None
     }
 
     /// Everything.
-    pub(super) fn take_all(&mut self) -> Vec<Grant> {
+    pub(crate) fn take_all(&mut self) -> Vec<T> {
         if self.count == 0 {
             return Vec::new();
         }
         self.count = 0;
-        self.places.iter_mut().flat_map(|place| place.grants.drain(..)).collect()
+        self.places.iter_mut().flat_map(|place| place.items.drain(..)).collect()
     }
 }

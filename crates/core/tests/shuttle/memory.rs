@@ -1,0 +1,143 @@
+//! Tensors that are kept for the next one like them: made and dropped by several threads while others look, trim and close.
+
+use shuttle::sync::Mutex;
+use shuttle::thread;
+use std::sync::Arc;
+use tenure_core::{Manager, ManagerOptions, Tensor};
+
+use super::explore;
+use super::support::Device;
+
+const BYTES: u64 = 1 << 20;
+
+/// One line of the program, so that every tensor is like every other.
+fn make(manager: &Manager) -> Tensor<u8> {
+    manager.tensor(BYTES).unwrap()
+}
+
+/// Bytes that live for certain, and that may live: the true figure is between both at any moment.
+#[derive(Default)]
+struct Bounds {
+    certain: u64,
+    possible: u64,
+    most_certain: u64,
+    most_possible: u64,
+}
+
+impl Bounds {
+    fn change(bounds: &Mutex<Bounds>, change: impl FnOnce(&mut Bounds)) {
+        let mut bounds = bounds.lock().unwrap();
+        change(&mut bounds);
+        bounds.most_certain = bounds.most_certain.max(bounds.certain);
+        bounds.most_possible = bounds.most_possible.max(bounds.possible);
+    }
+}
+
+/// The peak is what lived together, no less and no more, while two threads take and keep and a third looks.
+#[test]
+fn peak_of_two_threads_against_a_look() {
+    explore(|| {
+        let device = Device::default();
+        let manager = Manager::open_with(device.backend(), ManagerOptions::default()).unwrap();
+        let bounds = Arc::new(Mutex::new(Bounds::default()));
+        let working = [(); 2].map(|()| {
+            let (manager, bounds) = (manager.clone(), bounds.clone());
+            thread::spawn(move || {
+                for _ in 0..3 {
+                    Bounds::change(&bounds, |bounds| bounds.possible += BYTES);
+                    let tensor = make(&manager);
+                    Bounds::change(&bounds, |bounds| bounds.certain += BYTES);
+                    Bounds::change(&bounds, |bounds| bounds.certain -= BYTES);
+                    drop(tensor);
+                    Bounds::change(&bounds, |bounds| bounds.possible -= BYTES);
+                }
+            })
+        });
+        let looking = {
+            let manager = manager.clone();
+            thread::spawn(move || manager.memory())
+        };
+        for thread in working {
+            thread.join().unwrap();
+        }
+        let seen = looking.join().unwrap();
+        assert_eq!(seen.reserved, seen.live + seen.retired + seen.cached);
+        let memory = manager.memory();
+        assert_eq!((memory.live.bytes, memory.tensors), (0, 0));
+        let bounds = bounds.lock().unwrap();
+        assert!(bounds.most_certain <= memory.peak_live_bytes, "{memory:?}");
+        assert!(memory.peak_live_bytes <= bounds.most_possible, "{memory:?}");
+        assert!(manager.close().unwrap().is_clean());
+        let (allocated, freed) = device.balance();
+        assert_eq!(allocated, freed);
+    });
+}
+
+/// The manager closes, and another thread trims, while tensors are made, kept and taken again: nothing stays.
+#[test]
+fn making_and_keeping_against_trim_against_close() {
+    explore(|| {
+        let device = Device::default();
+        let manager = Manager::open_with(device.backend(), ManagerOptions::default()).unwrap();
+        drop(make(&manager));
+        let working = [(); 2].map(|()| {
+            let manager = manager.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    let made = manager.tensor::<u8>(BYTES);
+                    let again = made.as_ref().ok().cloned();
+                    drop(made);
+                    drop(again);
+                }
+            })
+        });
+        let trimming = {
+            let manager = manager.clone();
+            thread::spawn(move || _ = manager.trim())
+        };
+        let report = manager.close().unwrap();
+        assert_eq!(report.memory.reserved.bytes, 0);
+        for thread in working {
+            thread.join().unwrap();
+        }
+        trimming.join().unwrap();
+        drop(manager);
+        device.wait_shut_down();
+        let (allocated, freed) = device.balance();
+        assert_eq!(allocated, freed);
+    });
+}
+
+/// Two threads drop the last two handles of one tensor while a third ends it, and a fourth makes one like it.
+#[test]
+fn last_handles_against_destroy_against_making() {
+    explore(|| {
+        let device = Device::default();
+        let manager = Manager::open_with(device.backend(), ManagerOptions::default()).unwrap();
+        let first = make(&manager);
+        let id = first.id();
+        let (second, third) = (first.clone(), first.clone());
+        let dropping = [first, second].map(|handle| thread::spawn(move || drop(handle)));
+        let ending = thread::spawn(move || third.destroy().unwrap());
+        let making = {
+            let manager = manager.clone();
+            thread::spawn(move || {
+                let made = make(&manager);
+                assert!(made.is_live() && made.id() != id);
+                made
+            })
+        };
+        for thread in dropping {
+            thread.join().unwrap();
+        }
+        ending.join().unwrap();
+        let made = making.join().unwrap();
+        assert!(made.is_live());
+        let memory = manager.memory();
+        assert_eq!((memory.tensors, memory.live.bytes), (1, BYTES));
+        drop(made);
+        assert!(manager.close().unwrap().is_clean());
+        let (allocated, freed) = device.balance();
+        assert_eq!(allocated, freed);
+    });
+}
