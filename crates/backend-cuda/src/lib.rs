@@ -42,7 +42,8 @@
 //!
 //! Blocks come from a pool of the driver's that is this backend's own, in the order of a stream. The pool keeps what it has
 //! until the manager trims. Core cuts blocks into tensors. Bytes travel through pinned memory, up and back, which is kept for
-//! the next copy and given back when the manager trims.
+//! the next copy and given back when the manager trims. Parameters of dispatches are in device memory of the backend's own, or, if
+//! there is no room, in pinned memory, which the device reads too.
 //!
 //! # Devices
 //!
