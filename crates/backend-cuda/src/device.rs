@@ -123,6 +123,7 @@ impl Device {
             queues: queues.max(1),
             max_block_bytes: self.facts.memory_bytes,
             max_binding_bytes: self.facts.memory_bytes,
+            max_groups: self.facts.max_grid,
             // The driver has no such limit.
             max_blocks: 1 << 32,
             alignment: ALIGNMENT,

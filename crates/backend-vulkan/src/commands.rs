@@ -11,7 +11,8 @@ use crate::hazards::Barrier;
 const EVERYTHING: vk::AccessFlags =
     vk::AccessFlags::from_raw(vk::AccessFlags::MEMORY_READ.as_raw() | vk::AccessFlags::MEMORY_WRITE.as_raw());
 
-/// At the start of every recording: what completed before, as the host has seen, is visible. It waits for nothing.
+/// At the start of a transfer, and of every recording on an engine's device, which others submit to as well: what
+/// completed before, as the host has seen, is visible. It waits for nothing.
 pub(crate) const SEE: Barrier = Barrier {
     from: vk::PipelineStageFlags::TOP_OF_PIPE,
     done: vk::AccessFlags::empty(),
@@ -27,7 +28,15 @@ pub(crate) const ORDER: Barrier = Barrier {
     next: EVERYTHING,
 };
 
-/// At the end of a recording that used `stages`: the host sees what was written.
+/// At the end of an upload: what comes later on the queue sees what was copied.
+pub(crate) const COPIED: Barrier = Barrier {
+    from: vk::PipelineStageFlags::TRANSFER,
+    done: vk::AccessFlags::TRANSFER_WRITE,
+    to: vk::PipelineStageFlags::ALL_COMMANDS,
+    next: EVERYTHING,
+};
+
+/// At the end of a recording that wrote in `stages`: the host sees what was written.
 pub(crate) fn show(stages: vk::PipelineStageFlags) -> Barrier {
     Barrier {
         from: stages,

@@ -14,7 +14,6 @@ use tenure_core::{Access, BackendError};
 use crate::backend::VulkanBackend;
 use crate::commands::ffi::Commands;
 use crate::device::Device;
-use crate::error::unsupported;
 use crate::hazards::{Use, UseKind};
 use crate::heap::Piece;
 use crate::kernel::VulkanKernel;
@@ -72,7 +71,6 @@ struct Dispatch<'a> {
     bindings: &'a [Binding<'a, VulkanBackend>],
     groups: [u32; 3],
     parameters: &'a [u8],
-    label: &'a str,
 }
 
 impl Encoder<'_> {
@@ -101,9 +99,8 @@ impl Encoder<'_> {
                 let Some(target) = Place::of(target) else { return Ok(()) };
                 self.fill(target, pattern)?;
             }
-            Operation::Dispatch { kernel, bindings, groups, parameters, label } => {
-                let groups = *groups;
-                self.dispatch(&Dispatch { kernel, bindings, groups, parameters, label })?;
+            Operation::Dispatch { kernel, bindings, groups, parameters, .. } => {
+                self.dispatch(&Dispatch { kernel, bindings, groups: *groups, parameters })?;
             }
         }
         Ok(())
@@ -173,13 +170,12 @@ impl Encoder<'_> {
     }
 
     fn dispatch(&mut self, dispatch: &Dispatch<'_>) -> Result<(), BackendError> {
-        let Dispatch { kernel, bindings, groups, parameters, label } = *dispatch;
+        let Dispatch { kernel, bindings, groups, parameters } = *dispatch;
         let most = self.device.facts.limits.max_compute_work_group_count;
-        if groups.iter().zip(&most).any(|(groups, most)| groups > most) {
-            let message =
-                format!("kernel `{label}` in {groups:?} workgroups, the device runs {most:?} at most");
-            return Err(unsupported("dispatch", message));
-        }
+        assert!(
+            groups.iter().zip(&most).all(|(groups, most)| groups <= most),
+            "core refuses too many groups"
+        );
         let layout = kernel.pipeline.layout.clone();
         assert_eq!(layout.buffers as usize, bindings.len() + 1, "core binds what the kernel declares");
         let mut bound = SmallVec::<[BoundRange; 8]>::new();

@@ -22,8 +22,9 @@ use crate::instance::ffi::Instance;
 pub(crate) struct Api {
     pub device: ash::Device,
     pub synchronization2: Second,
+    /// The device is this backend's own, and destroyed with this object.
+    pub owned: bool,
     names: Option<ext::debug_utils::Device>,
-    owned: bool,
     /// The first cause (L23).
     lost: OnceLock<BackendError>,
     /// After the device: it goes last.
@@ -254,14 +255,6 @@ impl Semaphore {
         // SAFETY: the semaphore is alive.
         let value = unsafe { self.api.device.get_semaphore_counter_value(self.raw) };
         self.api.check("vkGetSemaphoreCounterValue", value)
-    }
-
-    /// Raises the value from the host.
-    pub(crate) fn signal(&self, value: u64) -> Result<(), BackendError> {
-        let info = vk::SemaphoreSignalInfo::default().semaphore(self.raw).value(value);
-        // SAFETY: the semaphore is alive, and callers only raise it.
-        let signalled = unsafe { self.api.device.signal_semaphore(&info) };
-        self.api.check("vkSignalSemaphore", signalled)
     }
 }
 

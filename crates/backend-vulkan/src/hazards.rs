@@ -67,8 +67,8 @@ pub(crate) struct Hazards {
     buffers: HashMap<vk::Buffer, Used>,
     stages: vk::PipelineStageFlags,
     writes: vk::AccessFlags,
-    /// Stages of the whole recording, barriers or not.
-    all_stages: vk::PipelineStageFlags,
+    /// Stages in which the recording writes, barriers or not.
+    written_in: vk::PipelineStageFlags,
 }
 
 #[derive(Debug, Default)]
@@ -101,18 +101,18 @@ impl Hazards {
             if one.kind.writes() {
                 used.writes.insert(one.start, one.end);
                 self.writes |= one.kind.access() & WRITES;
+                self.written_in |= one.kind.stage();
             } else {
                 used.reads.insert(one.start, one.end);
             }
             self.stages |= one.kind.stage();
         }
-        self.all_stages |= self.stages;
         barrier
     }
 
-    /// The stages that this recording uses at all.
-    pub(crate) fn all_stages(&self) -> vk::PipelineStageFlags {
-        self.all_stages
+    /// The stages in which this recording writes at all.
+    pub(crate) fn written_in(&self) -> vk::PipelineStageFlags {
+        self.written_in
     }
 
     fn forget(&mut self) {
@@ -207,7 +207,7 @@ mod tests {
         for at in 1..10 {
             assert_eq!(hazards.order(&[one(1, at * 8, at * 8 + 8, UseKind::KernelRead)]), None);
         }
-        assert_eq!(hazards.all_stages(), vk::PipelineStageFlags::COMPUTE_SHADER);
+        assert_eq!(hazards.written_in(), vk::PipelineStageFlags::COMPUTE_SHADER);
     }
 
     #[test]

@@ -150,6 +150,7 @@ impl Facts {
             queues: 1,
             max_block_bytes: self.max_block_bytes,
             max_binding_bytes: u64::from(self.limits.max_storage_buffer_range),
+            max_groups: self.limits.max_compute_work_group_count,
             max_blocks: allocations.saturating_sub(OWN_ALLOCATIONS).max(1),
             alignment: self.limits.min_storage_buffer_offset_alignment.max(CACHE_LINE),
             sub_allocation: true,

@@ -73,7 +73,7 @@ impl VulkanSequence {
     }
 
     /// Begins the recording, unless it has begun. With the arena locked.
-    fn open(phase: &mut Phase, commands: &Commands<'_>) -> Result<(), BackendError> {
+    fn open(phase: &mut Phase, commands: &Commands<'_>, device: &Device) -> Result<(), BackendError> {
         assert!(
             *phase != Phase::Complete,
             "a recording that was submitted is reset before it is recorded anew"
@@ -81,7 +81,10 @@ impl VulkanSequence {
         if *phase == Phase::Empty {
             commands.begin(vk::CommandBufferUsageFlags::empty())?;
             *phase = Phase::Open;
-            commands.barrier(SEE);
+            // On our own device each submission sees to what ours wrote (`timeline.rs`).
+            if !device.api.owned {
+                commands.barrier(SEE);
+            }
         }
         Ok(())
     }
@@ -93,9 +96,9 @@ impl VulkanSequence {
         }
         let _arena = self.arena.lock();
         let commands = Commands::new(&self.device.api, self.commands);
-        Self::open(&mut self.phase, &commands)?;
+        Self::open(&mut self.phase, &commands, &self.device)?;
         // The host reads what it is delivered and, where it reaches blocks, all of them.
-        let stages = self.recording.hazards.all_stages();
+        let stages = self.recording.hazards.written_in();
         if !stages.is_empty() && (self.device.unified || !self.recording.reads.is_empty()) {
             commands.barrier(show(stages));
         }
@@ -132,7 +135,7 @@ impl Sequence<VulkanBackend> for VulkanSequence {
         self.device.api.alive()?;
         let mut arena = self.arena.lock();
         let commands = Commands::new(&self.device.api, self.commands);
-        Self::open(&mut self.phase, &commands)?;
+        Self::open(&mut self.phase, &commands, &self.device)?;
         let recording = &mut self.recording;
         Encoder { device: &self.device, arena: &mut arena, commands, recording }.encode(operation)
     }

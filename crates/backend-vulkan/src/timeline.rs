@@ -1,16 +1,17 @@
 //! Queues and their timelines: submitting, asking how far a queue is, waiting, and waking who waits.
 //!
-//! Each queue has a timeline semaphore that its submissions raise to their points. Of those who wait one waits in the
-//! driver, for what anybody wants first and for one semaphore more, which is raised from the host to bring it back. The
-//! others wait for that one: drivers of software devices poll when they wait for any of several semaphores, and many
-//! that poll take the time of the work that they wait for. Not here: what is submitted (`sequence.rs`).
+//! Each queue has a timeline semaphore that its submissions raise to their points. Who waits does so in the driver, for
+//! the one semaphore of its queue, and looks for interrupts now and then. A second semaphore, raised from the host, would
+//! bring it back at once; but drivers whose timelines are made of something else, as those of software devices are, wait for any of
+//! several by polling them all, which takes the time of the work that is waited for. Not here: what is submitted
+//! (`sequence.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use tenure_core::backend::{TimelinePoint, WaitStatus};
 use tenure_core::{BackendError, QueueId};
@@ -49,6 +50,10 @@ pub(crate) struct Queue {
     semaphore: Semaphore,
     /// The last point that was submitted.
     submitted: AtomicU64,
+    /// Every point up to this one is known to have completed.
+    completed: AtomicU64,
+    /// What every point up to this one wrote is visible to all that is submitted from now on.
+    visible: AtomicU64,
     /// Recorded once, submitted before what has to come after everything before it.
     order: vk::CommandBuffer,
     /// `order` lives in it.
@@ -71,7 +76,8 @@ impl Queue {
         commands.end()?;
         api.name(order, label);
         let semaphore = Semaphore::new(api, label)?;
-        Ok(Queue { raw, lock, semaphore, submitted: AtomicU64::new(0), order, _pool: pool })
+        let [submitted, completed, visible] = Default::default();
+        Ok(Queue { raw, lock, semaphore, submitted, completed, visible, order, _pool: pool })
     }
 
     /// Submits under the queue's lock.
@@ -87,26 +93,22 @@ impl Queue {
 pub(crate) struct Timelines {
     pub queues: Vec<Queue>,
     waiters: Mutex<Waiters>,
-    /// The leader has come back, or waits are to end.
-    changed: Condvar,
-    interrupt: Semaphore,
+    /// For waits that have no target.
+    interrupted: Condvar,
     api: Arc<Api>,
 }
 
 /// Points of several queues.
 type Points = SmallVec<[TimelinePoint; 2]>;
 
+/// For how long a wait in the driver goes unlooked at. An interrupt is seen after this time at the latest; each look
+/// costs some microseconds.
+const SLICE: Duration = Duration::from_millis(4);
+
+#[derive(Debug, Default)]
 struct Waiters {
-    /// What each thread that waits waits for.
-    wanted: Vec<(u64, Points)>,
-    /// Names threads in `wanted`.
-    next_id: u64,
-    /// What the one thread that waits in the driver waits for.
-    leading: Option<Points>,
-    /// What was last seen of each queue.
-    completed: Vec<u64>,
-    /// The value of the interrupt's semaphore.
-    raised: u64,
+    /// Threads that wait.
+    blocked: usize,
     interrupts: u64,
     /// An interrupt that found nobody: the next wait returns at once.
     latched: bool,
@@ -121,18 +123,8 @@ impl Timelines {
         lock: Arc<dyn QueueLock>,
     ) -> Result<Self, BackendError> {
         let queues = vec![Queue::new(api, family, queue, lock, "tenure: queue 0")?];
-        let interrupt = Semaphore::new(api, "tenure: interrupt")?;
-        let waiters = Waiters {
-            wanted: Vec::new(),
-            next_id: 0,
-            leading: None,
-            completed: vec![0; queues.len()],
-            raised: 0,
-            interrupts: 0,
-            latched: false,
-        };
-        let changed = Condvar::new();
-        Ok(Timelines { queues, waiters: Mutex::new(waiters), changed, interrupt, api: api.clone() })
+        let (waiters, interrupted) = (Mutex::default(), Condvar::new());
+        Ok(Timelines { queues, waiters, interrupted, api: api.clone() })
     }
 
     /// The queue of that number.
@@ -150,31 +142,44 @@ impl Timelines {
         let queue = self.queue(point.queue);
         let last = queue.submitted.load(Ordering::Acquire);
         assert!(point.value > last, "points of {} rise", point.queue);
-        let (own, others): (Points, Points) =
-            waits.iter().copied().partition(|wait| wait.queue == point.queue);
-        let others: SmallVec<[_; 2]> =
-            others.iter().map(|wait| (self.queue(wait.queue).semaphore.raw, wait.value)).collect();
+        let own = waits.iter().filter(|wait| wait.queue == point.queue).map(|wait| wait.value).max();
+        let others = waits.iter().filter(|wait| wait.queue != point.queue);
+        let mut semaphores: SmallVec<[_; 2]> =
+            others.map(|wait| (self.queue(wait.queue).semaphore.raw, wait.value)).collect();
+        let completed = queue.completed.load(Ordering::Acquire);
         let both = [queue.order, commands];
-        queue.submit(
-            &self.api,
-            &Batch {
-                // The queue runs in order; only what the barrier does is missing.
-                commands: if own.is_empty() { &both[1..] } else { &both },
-                waits: &others,
-                signal: (queue.semaphore.raw, point.value),
-            },
-        )?;
+        let (commands, visible) = if own.is_some_and(|own| own > completed) {
+            // The queue runs in order; only what the barrier does is missing.
+            (&both[..], last)
+        } else {
+            // What has completed is not thereby visible to the device. A semaphore that is there makes it so, and nothing
+            // waits for that.
+            if completed > queue.visible.load(Ordering::Relaxed) {
+                semaphores.push((queue.semaphore.raw, completed));
+            }
+            (&both[1..], completed)
+        };
+        let signal = (queue.semaphore.raw, point.value);
+        queue.submit(&self.api, &Batch { commands, waits: &semaphores, signal })?;
+        queue.visible.fetch_max(visible, Ordering::Relaxed);
         queue.submitted.store(point.value, Ordering::Release);
         Ok(())
     }
 
     pub(crate) fn completed(&self, id: QueueId) -> Result<u64, BackendError> {
         self.api.alive()?;
-        let value = self.queue(id).semaphore.value()?;
+        let queue = self.queue(id);
+        let known = queue.completed.load(Ordering::Acquire);
+        if known == queue.submitted.load(Ordering::Acquire) {
+            // There is no more to ask for. The driver's answer takes locks that its own threads are at.
+            return Ok(known);
+        }
+        let value = queue.semaphore.value()?;
         // A lost device may raise its semaphores to anything.
         if value == u64::MAX {
             return Err(self.api.lose("vkGetSemaphoreCounterValue", "a timeline ran beyond its points"));
         }
+        queue.completed.fetch_max(value, Ordering::AcqRel);
         Ok(value)
     }
 
@@ -186,88 +191,72 @@ impl Timelines {
     ) -> Result<WaitStatus, BackendError> {
         // A moment beyond what the clock can say is no limit.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut waiters = self.waiters.lock();
-        if std::mem::take(&mut waiters.latched) {
-            return Ok(WaitStatus::Woken);
-        }
-        let id = waiters.next_id;
-        waiters.next_id += 1;
-        waiters.wanted.push((id, targets.into()));
-        let answer = self.wait_among(&mut waiters, targets, deadline);
-        waiters.wanted.retain(|(other, _)| *other != id);
+        let interrupts = {
+            let mut waiters = self.waiters.lock();
+            if std::mem::take(&mut waiters.latched) {
+                return Ok(WaitStatus::Woken);
+            }
+            waiters.blocked += 1;
+            waiters.interrupts
+        };
+        let answer = if targets.is_empty() {
+            self.wait_for_interrupt(interrupts, deadline)
+        } else {
+            self.wait_in_driver(targets, interrupts, deadline)
+        };
+        self.waiters.lock().blocked -= 1;
         answer
     }
 
-    /// Waits as one of `waiters`: in the driver if nobody else does, else for who does.
-    fn wait_among(
+    /// Blocks until there were more than so many interrupts.
+    fn wait_for_interrupt(
         &self,
-        waiters: &mut MutexGuard<'_, Waiters>,
-        targets: &[TimelinePoint],
+        interrupts: u64,
         deadline: Option<Instant>,
     ) -> Result<WaitStatus, BackendError> {
-        let interrupts = waiters.interrupts;
-        loop {
-            if waiters.interrupts != interrupts || waiters.have_seen(targets) {
-                return Ok(WaitStatus::Woken);
-            }
+        let mut waiters = self.waiters.lock();
+        let mut in_time = true;
+        while waiters.interrupts == interrupts {
             self.api.alive()?;
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                // What has completed counts before the time.
-                self.look(waiters, targets)?;
-                let woken = waiters.have_seen(targets);
-                return Ok(if woken { WaitStatus::Woken } else { WaitStatus::TimedOut });
-            }
-            let Some(leading) = &waiters.leading else {
-                self.lead(waiters, left)?;
-                continue;
-            };
-            if !covers(leading, targets) {
-                self.nudge(waiters);
+            if !in_time {
+                return Ok(WaitStatus::TimedOut);
             }
             match deadline {
-                None => self.changed.wait(waiters),
-                Some(deadline) => _ = self.changed.wait_until(waiters, deadline),
+                None => self.interrupted.wait(&mut waiters),
+                Some(at) => in_time = !self.interrupted.wait_until(&mut waiters, at).timed_out(),
             }
         }
+        Ok(WaitStatus::Woken)
     }
 
-    /// Waits in the driver for what anybody wants first, and tells everybody.
-    fn lead(
+    /// Blocks until one of `targets` has completed or there were more than so many interrupts.
+    fn wait_in_driver(
         &self,
-        waiters: &mut MutexGuard<'_, Waiters>,
-        left: Option<Duration>,
-    ) -> Result<(), BackendError> {
-        let goals = waiters.goals();
-        let raised = (self.interrupt.raw, waiters.raised + 1);
-        let points = goals.iter().map(|goal| (self.queue(goal.queue).semaphore.raw, goal.value));
-        let (semaphores, values): (SmallVec<[_; 4]>, SmallVec<[_; 4]>) = points.chain([raised]).unzip();
-        waiters.leading = Some(goals.clone());
-        let waited =
-            MutexGuard::unlocked(waiters, || wait_any(&self.api, &semaphores, &values, nanoseconds(left)));
-        waiters.leading = None;
-        let looked = waited.and_then(|_| self.look(waiters, &goals));
-        // Somebody is done, or leads next, or sees the loss.
-        self.changed.notify_all();
-        looked
-    }
-
-    /// Asks the driver how far the queues of these points are.
-    fn look(&self, waiters: &mut Waiters, points: &[TimelinePoint]) -> Result<(), BackendError> {
-        for point in points {
-            let value = self.completed(point.queue)?;
-            let seen = &mut waiters.completed[point.queue.0 as usize];
-            *seen = value.max(*seen);
+        targets: &[TimelinePoint],
+        interrupts: u64,
+        deadline: Option<Instant>,
+    ) -> Result<WaitStatus, BackendError> {
+        let goals = first_of_each(targets);
+        let (semaphores, values): (SmallVec<[_; 2]>, SmallVec<[_; 2]>) =
+            goals.iter().map(|goal| (self.queue(goal.queue).semaphore.raw, goal.value)).unzip();
+        loop {
+            self.api.alive()?;
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let slice = left.map_or(SLICE, |left| left.min(SLICE));
+            // What has completed counts before the time.
+            if wait_any(&self.api, &semaphores, &values, slice.as_nanos() as u64)? {
+                if let [goal] = goals[..] {
+                    self.queue(goal.queue).completed.fetch_max(goal.value, Ordering::AcqRel);
+                }
+                return Ok(WaitStatus::Woken);
+            }
+            if self.waiters.lock().interrupts != interrupts {
+                return Ok(WaitStatus::Woken);
+            }
+            if left == Some(slice) {
+                return Ok(WaitStatus::TimedOut);
+            }
         }
-        Ok(())
-    }
-
-    /// Brings the leader back. Under the lock, so that the value only rises.
-    fn nudge(&self, waiters: &mut Waiters) {
-        waiters.raised += 1;
-        let signalled = self.interrupt.signal(waiters.raised);
-        // It fails on a lost device only, where every wait ends by itself.
-        let _ = signalled;
     }
 
     /// Waits until everything that was submitted has completed, or the device is lost.
@@ -282,42 +271,26 @@ impl Timelines {
     /// See `Backend::interrupt`.
     pub(crate) fn interrupt(&self) {
         let mut waiters = self.waiters.lock();
-        if waiters.wanted.is_empty() {
+        if waiters.blocked == 0 {
             waiters.latched = true;
             return;
         }
         waiters.interrupts += 1;
-        if waiters.leading.is_some() {
-            self.nudge(&mut waiters);
-        }
         drop(waiters);
-        self.changed.notify_all();
+        self.interrupted.notify_all();
     }
 }
 
-impl Waiters {
-    fn have_seen(&self, targets: &[TimelinePoint]) -> bool {
-        targets.iter().any(|target| self.completed[target.queue.0 as usize] >= target.value)
-    }
-
-    /// The first point of each queue that anybody wants.
-    fn goals(&self) -> Points {
-        let mut goals = Points::new();
-        for point in self.wanted.iter().flat_map(|(_, points)| points) {
-            match goals.iter_mut().find(|goal| goal.queue == point.queue) {
-                Some(goal) => goal.value = goal.value.min(point.value),
-                None => goals.push(*point),
-            }
+/// The first point of each queue.
+fn first_of_each(targets: &[TimelinePoint]) -> Points {
+    let mut first = Points::new();
+    for point in targets {
+        match first.iter_mut().find(|known| known.queue == point.queue) {
+            Some(known) => known.value = known.value.min(point.value),
+            None => first.push(*point),
         }
-        goals
     }
-}
-
-/// Whether who waits for `goals` comes back when any of `targets` completes.
-fn covers(goals: &[TimelinePoint], targets: &[TimelinePoint]) -> bool {
-    targets
-        .iter()
-        .all(|target| goals.iter().any(|goal| goal.queue == target.queue && goal.value <= target.value))
+    first
 }
 
 /// Blocks until a semaphore of this backend's own has its value.
@@ -328,11 +301,6 @@ pub(crate) fn wait_for(api: &Api, semaphore: &Semaphore, value: u64) -> Result<(
     api.alive()?;
     while !wait_any(api, &[semaphore.raw], &[value], u64::MAX)? {}
     Ok(())
-}
-
-/// A time as the driver takes it; none is for ever.
-fn nanoseconds(timeout: Option<Duration>) -> u64 {
-    timeout.map_or(u64::MAX, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tenure_core::BackendError;
 
 use crate::commands::ffi::{Batch, Commands};
-use crate::commands::{SEE, show};
+use crate::commands::{COPIED, SEE, show};
 use crate::ffi::{Api, CommandPool, RawBuffer, Semaphore};
 use crate::heap::Reach;
 use crate::instance::Facts;
@@ -65,6 +65,7 @@ impl Transfers {
                 let length = part.len() as u64;
                 ring.submit(&self.api, at % 2, far.queue, |commands, near| {
                     commands.copy(near, 0, far.buffer, offset, length);
+                    commands.barrier(COPIED);
                 })?;
                 offset += length;
             }

@@ -206,6 +206,7 @@ impl Backend for WgpuBackend {
             queues: 1,
             max_block_bytes: self.limits.max_buffer,
             max_binding_bytes: self.limits.max_binding,
+            max_groups: [self.limits.max_groups; 3],
             // wgpu has no such limit: it cuts buffers from larger pieces of the driver's memory.
             max_blocks: 1 << 32,
             alignment: self.limits.alignment(),
@@ -287,7 +288,8 @@ impl Backend for WgpuBackend {
         targets: &[TimelinePoint],
         timeout: Option<Duration>,
     ) -> Result<WaitStatus, BackendError> {
-        self.timeline.wait_any(targets, timeout)
+        let device = self.device("wait")?;
+        device.run(|| self.timeline.wait_any(&|poll| polled(&device.device, poll), targets, timeout))
     }
 
     fn interrupt(&self) {

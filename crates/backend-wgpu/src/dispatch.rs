@@ -10,7 +10,7 @@ use tenure_core::{Access, BackendError};
 use crate::buffer::Storage;
 use crate::device::{Limits, WORD};
 use crate::encode::{Encoder, Range};
-use crate::error::{driver, unsupported};
+use crate::error::driver;
 use crate::kernel::Compiled;
 
 /// One recorded dispatch, with everything it names.
@@ -35,12 +35,8 @@ struct Bound {
 impl Dispatch {
     /// Finds out what wgpu would find out at the submission.
     pub(crate) fn check(&self, limits: &Limits, label: &str) -> Result<(), BackendError> {
-        if let Some(groups) = self.groups.iter().find(|groups| **groups > limits.max_groups) {
-            let most = limits.max_groups;
-            let message =
-                format!("kernel `{label}` wants {groups} workgroups in a direction, the most is {most}");
-            return Err(unsupported("dispatch", message));
-        }
+        let most = limits.max_groups;
+        assert!(self.groups.iter().all(|groups| *groups <= most), "core refuses too many groups");
         let passed = self.parameters.len();
         match self.kernel.parameters {
             None if passed > 0 => {

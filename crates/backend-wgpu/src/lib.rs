@@ -23,10 +23,11 @@
 //!
 //! # Who polls
 //!
-//! wgpu notices that work has completed only while somebody polls the device. Here a thread of the backend does, the
-//! reclaimer: made at the first submission, asleep while nothing is submitted. On the device of an engine its polls
-//! last a millisecond at most, since a poll holds a lock that presenting a frame needs; and the engine's own callbacks
-//! may run on that thread, as they may on any thread that polls.
+//! wgpu notices that work has completed only while somebody polls the device. On a device of this backend's own who waits
+//! polls, and a thread of the backend, the reclaimer, for what nobody waits for: made at the first submission, asleep while
+//! nothing is submitted. On the device of an engine the reclaimer alone polls, since a poll calls the engine's own
+//! callbacks, as it may on any thread that polls; its polls last a millisecond at most there, since a poll holds a lock that
+//! presenting a frame needs.
 //!
 //! # Memory
 //!

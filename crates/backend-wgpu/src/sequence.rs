@@ -14,6 +14,7 @@ use crate::device::{Device, WORD};
 use crate::dispatch::Dispatch;
 use crate::encode::{Encoder, Range};
 use crate::staging::{PIECE, Piece, ReadBacks};
+use crate::transfer::Submitted;
 
 /// One native recording.
 pub struct WgpuSequence {
@@ -34,10 +35,17 @@ enum WgpuOperation {
 
 /// Read-backs of one submission.
 #[derive(Default)]
-pub(crate) struct Reads {
-    pub staging: ReadBacks,
-    /// Each in pieces, in order.
-    cells: Vec<(Arc<ReadCell>, Vec<Piece>, u64)>,
+struct Reads {
+    staging: ReadBacks,
+    /// In order.
+    cells: Vec<Cell>,
+}
+
+/// One read-back: who gets it, and where it is.
+struct Cell {
+    into: Arc<ReadCell>,
+    pieces: Vec<Piece>,
+    bytes: u64,
 }
 
 fn range_of(range: &BlockRange<'_, WgpuBackend>) -> Option<Range> {
@@ -84,13 +92,20 @@ impl WgpuSequence {
         Ok(())
     }
 
-    fn encode(&self, encoder: &mut Encoder<'_>) -> Result<Reads, BackendError> {
+    fn encode(&self, encoder: &mut Encoder<'_>, staging: &mut ReadBacks) -> Result<Vec<Cell>, BackendError> {
         let mut parameters = self.parameters(encoder)?.into_iter();
-        let mut reads = Reads::default();
+        let mut cells = Vec::new();
         for operation in &self.operations {
             match operation {
                 WgpuOperation::Write { target, bytes } => encoder.write(bytes, target)?,
-                WgpuOperation::Read { source, into } => reads.read(encoder, source.as_ref(), into)?,
+                WgpuOperation::Read { source, into } => {
+                    let pieces = match source {
+                        None => Vec::new(),
+                        Some(source) => staging.copy(encoder, source)?,
+                    };
+                    let bytes = source.as_ref().map_or(0, |source| source.bytes);
+                    cells.push(Cell { into: into.clone(), pieces, bytes });
+                }
                 WgpuOperation::Copy { source, target } => encoder.copy(source, target)?,
                 WgpuOperation::Fill { target, pattern } => encoder.fill(target, pattern)?,
                 WgpuOperation::Dispatch(dispatch) => {
@@ -99,7 +114,7 @@ impl WgpuSequence {
                 }
             }
         }
-        Ok(reads)
+        Ok(cells)
     }
 
     /// The parameters of all dispatches, in order, uploaded by one copy so that passes are not cut by it.
@@ -128,15 +143,11 @@ impl WgpuSequence {
     }
 
     fn send(&mut self, submission: &Submission<'_>) -> Result<(), BackendError> {
-        let device = &*self.device;
-        device.timeline.start(&device.device)?;
-        let (encoded, reads) = device.checked("encode", || {
-            let mut encoder = Encoder::new(device, submission.label);
-            let reads = self.encode(&mut encoder)?;
-            Ok::<_, BackendError>((encoder.finish(), reads))
-        })??;
-        device.submit(encoded, &reads, Some(submission.point.value))?;
-        self.reads = reads;
+        let what = ("submit", submission.label);
+        let encode = |encoder: &mut Encoder<'_>, staging: &mut ReadBacks| self.encode(encoder, staging);
+        let Submitted { reads: staging, encoded: cells, .. } =
+            self.device.submit(what, Some(submission.point.value), encode)?;
+        self.reads = Reads { staging, cells };
         // The next submission is recorded anew; until then nothing has to be kept alive.
         self.operations.clear();
         Ok(())
@@ -144,25 +155,11 @@ impl WgpuSequence {
 }
 
 impl Reads {
-    pub(crate) fn read(
-        &mut self,
-        encoder: &mut Encoder<'_>,
-        source: Option<&Range>,
-        into: &Arc<ReadCell>,
-    ) -> Result<(), BackendError> {
-        let pieces = match source {
-            None => Vec::new(),
-            Some(source) => self.staging.copy(encoder, source)?,
-        };
-        self.cells.push((into.clone(), pieces, source.map_or(0, |source| source.bytes)));
-        Ok(())
-    }
-
     fn deliver(self, device: &Device) -> Result<(), BackendError> {
-        for (cell, pieces, bytes) in &self.cells {
+        for Cell { into, pieces, bytes } in &self.cells {
             let mut delivered = vec![0; *bytes as usize];
             self.staging.read_all(pieces, &mut delivered)?;
-            cell.deliver(delivered);
+            into.deliver(delivered);
         }
         self.staging.end(&device.staging);
         Ok(())

@@ -152,6 +152,10 @@ impl Uploads {
         Ok(Slot { buffer, offset: start + phase })
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buffers.is_empty()
+    }
+
     /// The device may read them: called before submitting.
     pub(crate) fn unmap(&self) {
         for buffer in &self.buffers {
@@ -216,6 +220,10 @@ impl ReadBacks {
         let slot = Slot { buffer: self.buffers[at].0.clone(), offset: self.used };
         self.used += wanted;
         Ok((piece, slot))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buffers.is_empty()
     }
 
     /// They were submitted: asks for them to be mapped. The submission counts as complete when they are, which the

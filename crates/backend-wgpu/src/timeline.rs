@@ -1,9 +1,12 @@
-//! The timeline of the one queue, and the reclaimer: the thread that polls wgpu, so that completions are noticed,
-//! buffers mapped and memory given back whether or not anybody else polls.
+//! The timeline of the one queue, and who polls wgpu, so that completions are noticed, buffers mapped and memory given
+//! back.
 //!
-//! The reclaimer waits for the oldest submission that it knows, one after the other, and sleeps when there is none.
-//! While it waits in a poll, wgpu keeps a lock for reading that destroying a buffer or presenting a frame takes for
-//! writing. So on a device that an engine shares with us a poll lasts [`SHARED_SLICE`] at most; on our own device
+//! On a device of our own who waits polls, for what it waits for. The reclaimer, a thread of this backend, polls for what
+//! nobody waits for: it looks for that now and then while there is work, and sleeps when there is none for a while. On a device
+//! that an engine shares with us it is the reclaimer alone that polls, since a poll calls the engine's own callbacks.
+//!
+//! While a poll waits wgpu keeps a lock for reading that destroying a buffer or presenting a frame takes for
+//! writing. So on an engine's device a poll lasts [`SHARED_SLICE`] at most; on our own device
 //! nobody takes that lock for writing, since blocks are dropped and never destroyed explicitly.
 //!
 //! Not here: submitting (`sequence.rs`, `transfer.rs`). No call into wgpu is made under the lock of this file.
@@ -15,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tenure_core::BackendError;
 use tenure_core::backend::{TimelinePoint, WaitStatus};
 use wgpu::{PollError, PollStatus, PollType, SubmissionIndex};
@@ -25,16 +28,34 @@ use crate::error::{driver, lost, panic_text};
 /// How long one poll of a device that is not ours may hold wgpu's lock.
 const SHARED_SLICE: Duration = Duration::from_millis(1);
 
+/// How long a poll of who waits goes unlooked at: an interrupt is seen after this time at the latest.
+const SLICE: Duration = Duration::from_millis(4);
+
+/// How long the reclaimer leaves new work to who may wait for it. Told of every submission, it would poll beside
+/// whoever submits one thing after the other and waits for each.
+const SHORT_REST: Duration = Duration::from_millis(2);
+
+/// Short rests without any work before one that lasts until there is some.
+const SHORT_RESTS: u32 = 10;
+
 /// Everything that moves: what was submitted, what has completed, who is told.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     state: Mutex<State>,
     /// Something was submitted, or the end has come. The reclaimer waits here.
     arrived: Condvar,
+    /// A mapping was made. Who has polled waits here for the callbacks of others.
+    mapped: Condvar,
     /// Something completed, the device is lost, or a wait is to end.
     changed: Condvar,
-    slice: Option<Duration>,
+    ownership: Ownership,
 }
+
+/// Polls the device: see [`polled`].
+pub(crate) type Poll<'a> = &'a dyn Fn(PollType) -> Polled;
+
+/// What a poll comes to; the text of wgpu's panic where it has panicked.
+pub(crate) type Polled = Result<Result<PollStatus, PollError>, String>;
 
 /// Who made the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,11 +91,26 @@ struct State {
     lost: Option<Arc<str>>,
     /// Threads blocked in `wait_any`.
     blocked: usize,
+    /// Threads that poll because they wait.
+    pollers: usize,
+    rest: Rest,
     interrupts: u64,
     /// An interrupt that found nobody blocked: the next wait returns at once.
     latched: bool,
     life: Life,
     reclaimer: Option<JoinHandle<()>>,
+}
+
+/// What the reclaimer does while it does not poll.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Rest {
+    /// It is at work, and looks before it rests.
+    #[default]
+    None,
+    /// It looks again in a moment.
+    Short,
+    /// It looks when told.
+    Long,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,15 +123,12 @@ enum Life {
 
 impl Timeline {
     pub(crate) fn new(ownership: Ownership) -> Arc<Self> {
-        let slice = match ownership {
-            Ownership::Own => None,
-            Ownership::Shared => Some(SHARED_SLICE),
-        };
         Arc::new(Timeline {
             state: Mutex::default(),
             arrived: Condvar::new(),
+            mapped: Condvar::new(),
             changed: Condvar::new(),
-            slice,
+            ownership,
         })
     }
 
@@ -133,16 +166,19 @@ impl Timeline {
         } else {
             state.pending.push_back(Pending { index, value, mappings });
         }
+        let rest = state.rest;
         drop(state);
-        self.arrived.notify_one();
+        if rest == Rest::Long {
+            self.arrived.notify_one();
+        }
         ticket
     }
 
     /// A mapping was made, or failed.
     pub(crate) fn mapped(&self) {
-        // The lock keeps it from falling between the reclaimer's look and its wait.
+        // The lock keeps it from falling between a look and the wait after it.
         drop(self.state.lock());
-        self.arrived.notify_one();
+        self.mapped.notify_all();
     }
 
     /// The last submission so far.
@@ -151,14 +187,22 @@ impl Timeline {
     }
 
     /// Blocks until a submission has completed.
-    pub(crate) fn wait(&self, ticket: Ticket, operation: &'static str) -> Result<(), BackendError> {
+    pub(crate) fn wait(
+        &self,
+        poll: Poll<'_>,
+        ticket: Ticket,
+        operation: &'static str,
+    ) -> Result<(), BackendError> {
         let mut state = self.state.lock();
         loop {
             state.check(operation)?;
             if state.finished >= ticket.0 {
                 return Ok(());
             }
-            self.changed.wait(&mut state);
+            match self.ownership {
+                Ownership::Own => self.poll_for(&mut state, poll, ticket, SLICE),
+                Ownership::Shared => self.changed.wait(&mut state),
+            }
         }
     }
 
@@ -183,11 +227,14 @@ impl Timeline {
         state.finished = state.submitted;
         drop(state);
         self.arrived.notify_all();
+        self.mapped.notify_all();
         self.changed.notify_all();
     }
 
+    /// See `Backend::wait_any`.
     pub(crate) fn wait_any(
         &self,
+        poll: Poll<'_>,
         targets: &[TimelinePoint],
         timeout: Option<Duration>,
     ) -> Result<WaitStatus, BackendError> {
@@ -212,9 +259,19 @@ impl Timeline {
             if !in_time {
                 break Ok(WaitStatus::TimedOut);
             }
-            match deadline {
-                None => self.changed.wait(&mut state),
-                Some(at) => in_time = !self.changed.wait_until(&mut state, at).timed_out(),
+            let first = match self.ownership {
+                Ownership::Own => state.first_that_completes(targets),
+                Ownership::Shared => None,
+            };
+            match (first, deadline) {
+                (Some(ticket), None) => self.poll_for(&mut state, poll, ticket, SLICE),
+                (Some(ticket), Some(at)) => {
+                    let left = at.saturating_duration_since(Instant::now());
+                    self.poll_for(&mut state, poll, ticket, left.min(SLICE));
+                    in_time = left > SLICE;
+                }
+                (None, None) => self.changed.wait(&mut state),
+                (None, Some(at)) => in_time = !self.changed.wait_until(&mut state, at).timed_out(),
             }
         };
         state.blocked -= 1;
@@ -251,57 +308,104 @@ impl Timeline {
 
     /// The reclaimer's life.
     fn reclaim(&self, device: &wgpu::Device) {
-        while let Some(index) = self.oldest() {
-            let poll = PollType::Wait { submission_index: Some(index), timeout: self.slice };
-            match polled(device, poll) {
-                Ok(Ok(_)) => self.finish_oldest(),
-                Ok(Err(PollError::Timeout)) => {}
-                Ok(Err(error @ PollError::WrongSubmissionIndex(..))) => {
-                    // The submission was refused and nobody was told: so does a device that was destroyed.
-                    self.lose(&format!("the device takes no submissions any more: {error}"));
-                }
-                Err(panic) => self.lose(&panic),
-            }
+        let mut state = self.state.lock();
+        while let Some(ticket) = self.due(&mut state) {
+            let slice = match self.ownership {
+                Ownership::Own => SLICE,
+                Ownership::Shared => SHARED_SLICE,
+            };
+            self.poll(&mut state, &|poll| polled(device, poll), ticket, slice);
         }
     }
 
-    /// The oldest submission that has not completed; `None` at the end.
-    fn oldest(&self) -> Option<SubmissionIndex> {
-        let mut state = self.state.lock();
+    /// Rests until the oldest submission has to be polled for; `None` at the end.
+    fn due(&self, state: &mut MutexGuard<'_, State>) -> Option<Ticket> {
+        // What is older than a rest is due, unless somebody polls.
+        let mut old = 0;
+        let mut rests = 0;
         loop {
-            if let Some(pending) = state.pending.front() {
-                return Some(pending.index.clone());
+            let at_once = self.ownership == Ownership::Shared || state.life == Life::Stopping;
+            if state.pending.is_empty() {
+                if state.life == Life::Stopping {
+                    return None;
+                }
+            } else if state.pollers == 0 && (at_once || state.finished < old) {
+                return Some(Ticket(state.finished + 1));
             }
-            if state.life == Life::Stopping {
-                return None;
+            old = state.submitted;
+            if state.pending.is_empty() && (at_once || rests == SHORT_RESTS) {
+                state.rest = Rest::Long;
+                self.arrived.wait(state);
+                rests = 0;
+            } else {
+                state.rest = Rest::Short;
+                self.arrived.wait_for(state, SHORT_REST);
+                rests = if state.submitted == old { rests + 1 } else { 0 };
             }
-            self.arrived.wait(&mut state);
+            state.rest = Rest::None;
         }
     }
 
-    fn finish_oldest(&self) {
-        let mut state = self.state.lock();
+    /// Polls because this thread waits for a submission.
+    fn poll_for(&self, state: &mut MutexGuard<'_, State>, poll: Poll<'_>, ticket: Ticket, slice: Duration) {
+        state.pollers += 1;
+        self.poll(state, poll, ticket, slice);
+        state.pollers -= 1;
+    }
+
+    /// Polls for a submission, and takes into the books what came of it.
+    fn poll(&self, state: &mut MutexGuard<'_, State>, poll: Poll<'_>, ticket: Ticket, slice: Duration) {
+        // It has completed if it is not pending any more, or is lost.
+        let Some(at) = ticket.0.checked_sub(state.finished + 1) else { return };
+        let Some(pending) = state.pending.get(at as usize) else { return };
+        let wait = PollType::Wait { submission_index: Some(pending.index.clone()), timeout: Some(slice) };
+        match MutexGuard::unlocked(state, || poll(wait)) {
+            Ok(Ok(_)) => self.finish(state, ticket),
+            Ok(Err(PollError::Timeout)) => {}
+            Ok(Err(error @ PollError::WrongSubmissionIndex(..))) => {
+                // The submission was refused and nobody was told: so does a device that was destroyed.
+                let cause = format!("the device takes no submissions any more: {error}");
+                MutexGuard::unlocked(state, || self.lose(&cause));
+            }
+            Err(panic) => MutexGuard::unlocked(state, || self.lose(&panic)),
+        }
+    }
+
+    /// Everything up to a submission has completed.
+    fn finish(&self, state: &mut MutexGuard<'_, State>, ticket: Ticket) {
         // Nothing is pending any more if the poll has told of a loss.
-        while state.pending.front().is_some_and(|oldest| oldest.mappings.load(Ordering::Acquire) > 0) {
-            // Another thread is about to call back.
-            self.arrived.wait(&mut state);
+        while state.finished < ticket.0
+            && let Some(oldest) = state.pending.front()
+        {
+            if oldest.mappings.load(Ordering::Acquire) > 0 {
+                // Another thread is about to call back.
+                self.mapped.wait(state);
+                continue;
+            }
+            if let Some(value) = oldest.value {
+                state.completed = state.completed.max(value);
+            }
+            state.pending.pop_front();
+            state.finished += 1;
         }
-        let Some(pending) = state.pending.pop_front() else { return };
-        state.finished += 1;
-        if let Some(value) = pending.value {
-            state.completed = state.completed.max(value);
-        }
-        drop(state);
         self.changed.notify_all();
     }
 }
 
 /// Polls. wgpu panics there when the driver reports a loss: then the text of that.
-pub(crate) fn polled(device: &wgpu::Device, poll: PollType) -> Result<Result<PollStatus, PollError>, String> {
+pub(crate) fn polled(device: &wgpu::Device, poll: PollType) -> Polled {
     catch_unwind(AssertUnwindSafe(|| device.poll(poll))).map_err(|panic| panic_text(&*panic))
 }
 
 impl State {
+    /// The first pending submission with which one of the points completes.
+    fn first_that_completes(&self, targets: &[TimelinePoint]) -> Option<Ticket> {
+        let first = targets.iter().map(|target| target.value).min()?;
+        let reaches = |pending: &Pending| pending.value.is_some_and(|value| value >= first);
+        let at = self.pending.iter().position(reaches)?;
+        Some(Ticket(self.finished + 1 + at as u64))
+    }
+
     fn check(&self, operation: &'static str) -> Result<(), BackendError> {
         match &self.lost {
             None => Ok(()),
@@ -320,13 +424,18 @@ mod tests {
         TimelinePoint { queue: QueueId(0), value }
     }
 
+    /// For timelines on which nothing is submitted.
+    fn no_poll(_: PollType) -> Polled {
+        panic!("there is nothing to poll for")
+    }
+
     #[test]
     fn an_interrupt_that_finds_nobody_ends_the_next_wait_only() {
         let timeline = Timeline::new(Ownership::Own);
         timeline.interrupt();
         timeline.interrupt();
-        assert_eq!(timeline.wait_any(&[], None).expect("not lost"), WaitStatus::Woken);
-        let status = timeline.wait_any(&[point(1)], Some(Duration::ZERO));
+        assert_eq!(timeline.wait_any(&no_poll, &[], None).expect("not lost"), WaitStatus::Woken);
+        let status = timeline.wait_any(&no_poll, &[point(1)], Some(Duration::ZERO));
         assert_eq!(status.expect("not lost"), WaitStatus::TimedOut);
     }
 
@@ -336,7 +445,7 @@ mod tests {
         std::thread::scope(|threads| {
             let waits: Vec<_> = [None, Some(Duration::MAX)]
                 .into_iter()
-                .map(|timeout| threads.spawn(move || timeline.wait_any(&[point(1)], timeout)))
+                .map(|timeout| threads.spawn(move || timeline.wait_any(&no_poll, &[point(1)], timeout)))
                 .collect();
             while timeline.state.lock().blocked < 2 {
                 std::thread::yield_now();
@@ -352,7 +461,7 @@ mod tests {
     fn a_loss_ends_every_wait_for_ever_with_its_first_cause() {
         let timeline = &Timeline::new(Ownership::Own);
         std::thread::scope(|threads| {
-            let wait = threads.spawn(move || timeline.wait_any(&[point(1)], None));
+            let wait = threads.spawn(move || timeline.wait_any(&no_poll, &[point(1)], None));
             while timeline.state.lock().blocked < 1 {
                 std::thread::yield_now();
             }
@@ -363,7 +472,7 @@ mod tests {
         });
         let error = timeline.completed().expect_err("lost for ever");
         assert_eq!((error.kind, &*error.message), (BackendErrorKind::DeviceLost, "the first"));
-        timeline.wait(timeline.last(), "read").expect_err("lost");
+        timeline.wait(&no_poll, timeline.last(), "read").expect_err("lost");
         timeline.stop();
     }
 }

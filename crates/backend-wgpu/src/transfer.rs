@@ -9,41 +9,52 @@ use tenure_core::BackendError;
 use crate::buffer::WgpuBlock;
 use crate::device::Device;
 use crate::encode::{Encoded, Encoder, Range};
-use crate::sequence::Reads;
 use crate::staging::{PIECE, ReadBacks};
-use crate::timeline::Ticket;
+use crate::timeline::{Ticket, polled};
+
+/// What was submitted: its number, its read-backs, and what encoding it came to.
+pub(crate) struct Submitted<R> {
+    pub ticket: Ticket,
+    pub reads: ReadBacks,
+    pub encoded: R,
+}
 
 impl Device {
-    /// Submits commands that were encoded without an error. On an error nothing was submitted.
-    pub(crate) fn submit(
+    /// Encodes commands and submits them. On an error nothing was submitted.
+    ///
+    /// One look for errors stands around both: wgpu takes no commands whose encoding it had something against.
+    pub(crate) fn submit<R>(
         &self,
-        encoded: Encoded,
-        reads: &Reads,
+        (operation, label): (&'static str, &str),
         value: Option<u64>,
-    ) -> Result<Ticket, BackendError> {
-        self.submit_reading(encoded, &reads.staging, value)
-    }
-
-    fn submit_reading(
-        &self,
-        encoded: Encoded,
-        reads: &ReadBacks,
-        value: Option<u64>,
-    ) -> Result<Ticket, BackendError> {
-        let Encoded { commands, uploads } = encoded;
-        let index = self.checked("submit", || {
+        encode: impl FnOnce(&mut Encoder<'_>, &mut ReadBacks) -> Result<R, BackendError>,
+    ) -> Result<Submitted<R>, BackendError> {
+        self.timeline.start(&self.device)?;
+        let mut reads = ReadBacks::default();
+        let (index, uploads, encoded) = self.checked(operation, || {
+            let mut encoder = Encoder::new(self, label);
+            let encoded = encode(&mut encoder, &mut reads)?;
+            let Encoded { commands, uploads } = encoder.finish();
             uploads.unmap();
-            self.queue.submit([commands])
-        })?;
-        // Mappings are asked for before the reclaimer hears of the submission: so they are made when it completes.
+            Ok::<_, BackendError>((self.queue.submit([commands]), uploads, encoded))
+        })??;
+        // Mappings are asked for before anybody hears of the submission: so they are made when it completes.
         // A device that is lost meanwhile refuses them, and the callbacks say so.
         let mut mappings = Arc::default();
-        // It was submitted, so an error of a mapping comes when it is read.
-        let _ = self.checked("map", || {
-            uploads.submitted(self);
-            mappings = reads.submitted(&self.timeline);
-        });
-        Ok(self.timeline.submitted(index, value, mappings))
+        if !uploads.is_empty() || !reads.is_empty() {
+            // It was submitted, so an error of a mapping comes when it is read.
+            let _ = self.checked("map", || {
+                uploads.submitted(self);
+                mappings = reads.submitted(&self.timeline);
+            });
+        }
+        let ticket = self.timeline.submitted(index, value, mappings);
+        Ok(Submitted { ticket, reads, encoded })
+    }
+
+    /// Blocks until a submission has completed.
+    fn wait(&self, ticket: Ticket, operation: &'static str) -> Result<(), BackendError> {
+        self.timeline.wait(&|poll| polled(&self.device, poll), ticket, operation)
     }
 
     /// Queues a copy from the host. Every later use of the block, by whoever, comes after it in the one queue that
@@ -57,17 +68,11 @@ impl Device {
         let mut done = 0;
         for piece in bytes.chunks(PIECE as usize) {
             if self.staging.flying_bytes() + piece.len() as u64 > self.staging.limit {
-                self.timeline.wait(self.timeline.last(), "write")?;
+                self.wait(self.timeline.last(), "write")?;
             }
             let target =
                 Range { storage: block.storage.clone(), offset: offset + done, bytes: piece.len() as u64 };
-            self.timeline.start(&self.device)?;
-            let encoded = self.checked("write", || {
-                let mut encoder = Encoder::new(self, "tenure write");
-                encoder.write(piece, &target)?;
-                Ok::<_, BackendError>(encoder.finish())
-            })??;
-            self.submit_reading(encoded, &ReadBacks::default(), None)?;
+            self.submit(("write", "tenure write"), None, |encoder, _| encoder.write(piece, &target))?;
             done += piece.len() as u64;
         }
         Ok(())
@@ -86,15 +91,9 @@ impl Device {
         for part in bytes.chunks_mut(most) {
             let source =
                 Range { storage: block.storage.clone(), offset: offset + done, bytes: part.len() as u64 };
-            self.timeline.start(&self.device)?;
-            let mut reads = ReadBacks::default();
-            let (encoded, pieces) = self.checked("read", || {
-                let mut encoder = Encoder::new(self, "tenure read");
-                let pieces = reads.copy(&mut encoder, &source)?;
-                Ok::<_, BackendError>((encoder.finish(), pieces))
-            })??;
-            let ticket = self.submit_reading(encoded, &reads, None)?;
-            self.timeline.wait(ticket, "read")?;
+            let Submitted { ticket, reads, encoded: pieces } =
+                self.submit(("read", "tenure read"), None, |encoder, reads| reads.copy(encoder, &source))?;
+            self.wait(ticket, "read")?;
             reads.read_all(&pieces, part)?;
             reads.end(&self.staging);
             done += part.len() as u64;

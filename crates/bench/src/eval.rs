@@ -1,7 +1,8 @@
 //! Evaluating a sequence that does not change: what core adds to the driver's work.
 //!
 //! Over the null backend what is left is core alone. Beside raw Vulkan and raw wgpu (features) the same empty dispatch
-//! is submitted and waited for on both sides, in pairs that take turns.
+//! is submitted and waited for on both sides, in pairs that take turns, on devices that are opened again and again: a
+//! driver in software has threads, and on which processor each runs decides more than what is compared.
 
 use std::hint::black_box;
 
@@ -10,7 +11,7 @@ use tenure_bench::measure::{Bench, Failure};
 use tenure_bench::null::NullBackend;
 use tenure_bench::report::Row;
 #[cfg(any(feature = "vulkan", feature = "wgpu"))]
-use tenure_bench::scaling::paired;
+use tenure_bench::scaling::Pairs;
 
 /// All rows.
 pub fn rows(bench: &mut Bench) -> Result<Vec<Row>, Failure> {
@@ -36,13 +37,22 @@ pub fn repeat(rounds: u64, threads: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How often both sides are opened.
+#[cfg(any(feature = "vulkan", feature = "wgpu"))]
+const OPENINGS: u64 = 25;
+
+/// Pairs on each opening.
+#[cfg(any(feature = "vulkan", feature = "wgpu"))]
+const PAIRS: u64 = 41;
+
 /// Evaluations of each side between two looks at the clock.
 #[cfg(any(feature = "vulkan", feature = "wgpu"))]
 const ROUNDS: u64 = 20;
 
 /// The two rows of one comparison, in microseconds and as a part.
 #[cfg(any(feature = "vulkan", feature = "wgpu"))]
-fn compare(rows: &mut Vec<Row>, (id, of): (&str, &str), device: &str, pair: tenure_bench::scaling::Paired) {
+fn compare(rows: &mut Vec<Row>, (id, of): (&str, &str), device: &str, pairs: &Pairs) {
+    let pair = pairs.medians();
     let us = |ns: f64| ns / 1_000.0;
     rows.push(
         Row::new(format!("{id}_us"), us(pair.own), "us").against(format!("{of} on {device}"), us(pair.other)),
@@ -77,23 +87,29 @@ fn beside_raw_vulkan(bench: &Bench, rows: &mut Vec<Row>) -> Result<(), Failure> 
         return Ok(());
     }
     let words = spirv(EMPTY)?;
-    let manager = tenure::open("vulkan")?;
     let source = tenure_kernel("empty", &[tenure::Access::ReadWrite], &words);
-    let (_scope, sequence) = empty_dispatch(&manager, &source)?;
-
-    let mut raw = Raw::open(&manager.info().device)?;
-    let (buffer, program) = (raw.buffer(256)?, raw.program(&words, 1)?);
-    let step = Step::Dispatch { program, buffers: vec![buffer], groups: 1 };
-    let commands = raw.record(&[step])?;
-    let pair = paired(
-        bench.scaled(ROUNDS),
-        || sequence.run().expect("nothing fails"),
-        || {
-            let value = raw.submit(&[commands]).expect("the device is there");
-            raw.wait(value).expect("the device is there");
-        },
-    );
-    compare(rows, ("eval.vulkan_vs_raw", "raw ash"), &manager.info().device, pair);
+    let (mut pairs, mut device) = (Pairs::default(), String::new());
+    for _ in 0..bench.scaled(OPENINGS) {
+        let manager = tenure::open("vulkan")?;
+        device.clone_from(&manager.info().device);
+        let (scope, sequence) = empty_dispatch(&manager, &source)?;
+        let mut raw = Raw::open(&device)?;
+        let (buffer, program) = (raw.buffer(256)?, raw.program(&words, 1)?);
+        let step = Step::Dispatch { program, buffers: vec![buffer], groups: 1 };
+        let commands = raw.record(&[step])?;
+        pairs.time(
+            PAIRS,
+            ROUNDS,
+            || sequence.run().expect("nothing fails"),
+            || {
+                let value = raw.submit(&[commands]).expect("the device is there");
+                raw.wait(value).expect("the device is there");
+            },
+        );
+        drop((scope, sequence));
+        manager.close()?;
+    }
+    compare(rows, ("eval.vulkan_vs_raw", "raw ash"), &device, &pairs);
     Ok(())
 }
 
@@ -103,12 +119,18 @@ fn beside_raw_wgpu(bench: &Bench, rows: &mut Vec<Row>) -> Result<(), Failure> {
     if !bench.wants("eval.wgpu_vs_raw") {
         return Ok(());
     }
-    let manager = tenure::open("wgpu")?;
     let source = tenure::KernelSource::new("empty", &[tenure::Access::ReadWrite]).wgsl(EMPTY, "main");
-    let (_scope, sequence) = empty_dispatch(&manager, &source)?;
-    let raw = Raw::open(EMPTY)?;
-    let pair = paired(bench.scaled(ROUNDS), || sequence.run().expect("nothing fails"), || raw.run());
-    compare(rows, ("eval.wgpu_vs_raw", "raw wgpu"), &raw.name, pair);
+    let (mut pairs, mut device) = (Pairs::default(), String::new());
+    for _ in 0..bench.scaled(OPENINGS) {
+        let manager = tenure::open("wgpu")?;
+        let (scope, sequence) = empty_dispatch(&manager, &source)?;
+        let raw = Raw::open(EMPTY)?;
+        device.clone_from(&raw.name);
+        pairs.time(PAIRS, ROUNDS, || sequence.run().expect("nothing fails"), || raw.run());
+        drop((scope, sequence));
+        manager.close()?;
+    }
+    compare(rows, ("eval.wgpu_vs_raw", "raw wgpu"), &device, &pairs);
     Ok(())
 }
 

@@ -70,6 +70,8 @@ fn shape(bench: &Bench, id: &'static str, sums: usize) -> Result<Row, Failure> {
     let expected = operations as f32 * STEP;
     own.check(expected)?;
     by_hand.check(expected)?;
+    drop(own);
+    manager.close()?;
     let ms = |ns: f64| ns / 1e6;
     let of = format!("raw ash on {}", by_hand.raw.name);
     Ok(Row::new(id, ms(pair.own), "ms").against(of, ms(pair.other)).ratio_at_most(1.10))

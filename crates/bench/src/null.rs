@@ -129,6 +129,7 @@ impl Backend for NullBackend {
             queues: 1,
             max_block_bytes: 1 << 40,
             max_binding_bytes: 1 << 40,
+            max_groups: [u32::MAX; 3],
             max_blocks: 1 << 40,
             alignment: 256,
             sub_allocation: self.sub_allocation,

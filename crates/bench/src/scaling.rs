@@ -72,28 +72,46 @@ pub fn paired(rounds: u64, work: impl FnMut(), other: impl FnMut()) -> Paired {
 }
 
 /// Times `count` pairs of `rounds` of `work` and `rounds` of `other`.
-pub fn pairs(count: u64, rounds: u64, mut work: impl FnMut(), mut other: impl FnMut()) -> Paired {
-    let time = |run: &mut dyn FnMut()| {
-        let start = Instant::now();
-        (0..rounds).for_each(|_| run());
-        start.elapsed().as_nanos() as f64 / rounds as f64
-    };
-    let times: Vec<(f64, f64)> = (0..count)
-        .map(|pair| {
+pub fn pairs(count: u64, rounds: u64, work: impl FnMut(), other: impl FnMut()) -> Paired {
+    let mut pairs = Pairs::default();
+    pairs.time(count, rounds, work, other);
+    pairs.medians()
+}
+
+/// Pairs that are timed bit by bit: where both sides are made anew in between, such as devices whose threads the system puts
+/// now on one processor and now on another.
+#[derive(Clone, Debug, Default)]
+pub struct Pairs {
+    times: Vec<(f64, f64)>,
+}
+
+impl Pairs {
+    /// Times `count` pairs more of `rounds` of `work` and `rounds` of `other`.
+    pub fn time(&mut self, count: u64, rounds: u64, mut work: impl FnMut(), mut other: impl FnMut()) {
+        let time = |run: &mut dyn FnMut()| {
+            let start = Instant::now();
+            (0..rounds).for_each(|_| run());
+            start.elapsed().as_nanos() as f64 / rounds as f64
+        };
+        for pair in 0..count {
             // Each goes first as often as the other.
             if pair % 2 == 0 {
                 let own = time(&mut work);
-                (own, time(&mut other))
+                self.times.push((own, time(&mut other)));
             } else {
                 let others = time(&mut other);
-                (time(&mut work), others)
+                self.times.push((time(&mut work), others));
             }
-        })
-        .collect();
-    Paired {
-        own: median(times.iter().map(|(own, _)| *own).collect()),
-        other: median(times.iter().map(|(_, other)| *other).collect()),
-        ratio: median(times.iter().map(|(own, other)| own / other).collect()),
+        }
+    }
+
+    /// Medians of all.
+    pub fn medians(&self) -> Paired {
+        Paired {
+            own: median(self.times.iter().map(|(own, _)| *own).collect()),
+            other: median(self.times.iter().map(|(_, other)| *other).collect()),
+            ratio: median(self.times.iter().map(|(own, other)| own / other).collect()),
+        }
     }
 }
 

@@ -280,6 +280,8 @@ pub struct Capabilities {
     pub max_block_bytes: u64,
     /// Largest range that one kernel binding may cover, in bytes.
     pub max_binding_bytes: u64,
+    /// Most workgroups of one dispatch, in each direction.
+    pub max_groups: [u32; 3],
     /// Most blocks that may be allocated at a time.
     pub max_blocks: u64,
     /// Alignment of ranges inside a block, in bytes; a power of two of at least 16.

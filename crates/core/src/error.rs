@@ -132,6 +132,16 @@ pub enum Error {
         /// Which limit: "largest block" or "largest binding".
         which: &'static str,
     },
+    /// A dispatch has more workgroups than the device runs (L22).
+    #[error("kernel `{kernel}` in {groups:?} workgroups, the device runs at most {limit:?}")]
+    TooManyGroups {
+        /// The kernel's label.
+        kernel: Arc<str>,
+        /// Workgroups asked for, in each direction.
+        groups: [u32; 3],
+        /// The device's limits, in each direction.
+        limit: [u32; 3],
+    },
     /// The shape's size in bytes does not fit 64 bits (L22).
     #[error("tensor `{label}`: the shape {shape:?} of {element_bytes}-byte elements overflows")]
     SizeOverflow {

@@ -112,6 +112,7 @@ impl Backend for InlineBackend {
             queues: QUEUES,
             max_block_bytes: 1 << 30,
             max_binding_bytes: 1 << 30,
+            max_groups: [u32::MAX; 3],
             max_blocks: 1 << 20,
             alignment: ALIGNMENT,
             sub_allocation: false,

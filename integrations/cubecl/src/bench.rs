@@ -1,4 +1,7 @@
-//! The pairs: CubeCL's client and tenure at the same thing, on the same adapter.
+//! The pairs: CubeCL's client and tenure at the same thing, on the same device, in turns.
+//!
+//! CubeCL's runtime reaches a device without CUDA by wgpu only. tenure reaches it by Vulkan as well, which is its faster way
+//! there, so evaluation has a row for each way.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -6,10 +9,11 @@ use std::path::Path;
 use cubecl::prelude::*;
 use cubecl_runtime::runtime::Runtime;
 use cubecl_wgpu::{WgpuDevice, WgpuRuntime};
-use tenure::{Access, KernelSource, ManagerOptions, TrimPolicy, op};
+use tenure::vulkan::{VulkanBackend, VulkanOptions};
+use tenure::{Access, KernelSource, Manager, ManagerOptions, TrimPolicy, op};
 use tenure_bench::measure::Failure;
 use tenure_bench::report::{Report, Row};
-use tenure_bench::scaling::paired;
+use tenure_bench::scaling::{Paired, Pairs, paired};
 
 use crate::Topic;
 
@@ -59,31 +63,61 @@ fn nothing(#[comptime] kind: u32) {
     let _ = kind;
 }
 
-/// An empty kernel launched and waited for. Tenure's has a tensor bound, CubeCL's has none.
+/// How often tenure's side is opened anew: see `Pairs`. CubeCL keeps one client for the process.
+const OPENINGS: u64 = 15;
+
+/// Pairs on each opening, and launches of each side between two looks at the clock.
+const PAIRS: u64 = 41;
+const ROUNDS: u64 = 10;
+
+/// An empty kernel launched and waited for: tenure by Vulkan and by wgpu, CubeCL by wgpu.
 fn eval() -> Result<Vec<Row>, Failure> {
-    let manager = tenure::open("wgpu")?;
+    let on_wgpu = || Ok(tenure::open("wgpu")?);
+    // wgpu names the device, and the API by which it reaches it.
+    let named = on_wgpu()?.info().device.clone();
+    let device =
+        named.strip_suffix(" (vulkan)").ok_or_else(|| format!("wgpu reaches {named} by another API"))?;
+    let on_vulkan = || {
+        // The same device, if there are several.
+        let options = VulkanOptions::builder().device(device).build();
+        Ok(Manager::open_with(VulkanBackend::with_options(&options)?, ManagerOptions::default())?)
+    };
+    let of = format!("CubeCL 0.11.3 launch and sync by wgpu on {device}");
+    let mut rows = Vec::new();
+    let mut beside = |id: &str, pair: Paired| {
+        let us = |ns: f64| ns / 1_000.0;
+        rows.push(Row::new(format!("{id}_us"), us(pair.own), "us").against(of.clone(), us(pair.other)));
+        rows.push(Row::part(id, pair.ratio, of.clone()).at_most(0.33));
+    };
+    beside("eval.vs_cubecl", beside_launch_and_sync(on_vulkan)?);
+    beside("eval.vs_cubecl_wgpu", beside_launch_and_sync(on_wgpu)?);
+    Ok(rows)
+}
+
+/// Tenure's kernel has a tensor bound and is recorded once; CubeCL's has nothing bound.
+fn beside_launch_and_sync(open: impl Fn() -> Result<Manager, Failure>) -> Result<Paired, Failure> {
     let source = KernelSource::new("empty", &[Access::ReadWrite]).wgsl(
         "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
         @compute @workgroup_size(1) fn main() { let keep = arrayLength(&data); }",
         "main",
     );
-    let kernel = manager.kernel(&source)?;
-    let scope = manager.scope("scope")?;
-    let tensor = scope.tensor::<u32>(64)?;
-    let sequence = scope.named("empty")?;
-    sequence.record(op::dispatch(&kernel).bind(&tensor))?;
-
     let client = client();
     let launch = || {
         nothing::launch(&client, CubeCount::Static(1, 1, 1), CubeDim::new_1d(1), 0);
         pollster::block_on(client.sync()).expect("the device is there");
     };
     launch();
-    let pair = paired(20, || sequence.run().expect("nothing fails"), launch);
-    let of = format!("CubeCL 0.11.3 launch and sync on {}", manager.info().device);
-    let us = |ns: f64| ns / 1_000.0;
-    Ok(vec![
-        Row::new("eval.vs_cubecl_us", us(pair.own), "us").against(of.clone(), us(pair.other)),
-        Row::part("eval.vs_cubecl", pair.ratio, of).at_most(0.33),
-    ])
+    let mut pairs = Pairs::default();
+    for _ in 0..OPENINGS {
+        let manager = open()?;
+        let kernel = manager.kernel(&source)?;
+        let scope = manager.scope("scope")?;
+        let tensor = scope.tensor::<u32>(64)?;
+        let sequence = scope.named("empty")?;
+        sequence.record(op::dispatch(&kernel).bind(&tensor))?;
+        pairs.time(PAIRS, ROUNDS, || sequence.run().expect("nothing fails"), launch);
+        drop((sequence, tensor, scope, kernel));
+        manager.close()?;
+    }
+    Ok(pairs.medians())
 }

@@ -1,4 +1,4 @@
-//! CubeCL's runtime beside tenure: what its client's memory and its launches cost, in pairs that take turns, both on wgpu.
+//! CubeCL's runtime beside tenure: what its client's memory and its launches cost, in pairs that take turns, on one device.
 //!
 //! Not here: CubeCL as a compiler, which is how tenure uses it (`crates/kernels`).
 

@@ -5,6 +5,7 @@
 //! barriers are needed (`hazards.rs`).
 
 use ash::vk;
+use smallvec::{SmallVec, smallvec};
 use tenure_core::BackendError;
 
 use crate::ffi::{Api, Second};
@@ -109,9 +110,9 @@ pub(crate) fn submit(api: &Api, queue: vk::Queue, batch: &Batch<'_>) -> Result<(
             let point = |(semaphore, value): &(vk::Semaphore, u64)| {
                 vk::SemaphoreSubmitInfo::default().semaphore(*semaphore).value(*value).stage_mask(stage)
             };
-            let waits: Vec<_> = batch.waits.iter().map(point).collect();
+            let waits: SmallVec<[_; 4]> = batch.waits.iter().map(point).collect();
             let signals = [point(&batch.signal)];
-            let commands: Vec<_> = batch
+            let commands: SmallVec<[_; 2]> = batch
                 .commands
                 .iter()
                 .map(|raw| vk::CommandBufferSubmitInfo::default().command_buffer(*raw))
@@ -134,8 +135,8 @@ pub(crate) fn submit(api: &Api, queue: vk::Queue, batch: &Batch<'_>) -> Result<(
 }
 
 fn submit_first(api: &Api, queue: vk::Queue, batch: &Batch<'_>) -> ash::prelude::VkResult<()> {
-    let (waits, wait_values): (Vec<_>, Vec<_>) = batch.waits.iter().copied().unzip();
-    let stages = vec![vk::PipelineStageFlags::ALL_COMMANDS; waits.len()];
+    let (waits, wait_values): (SmallVec<[_; 4]>, SmallVec<[_; 4]>) = batch.waits.iter().copied().unzip();
+    let stages: SmallVec<[_; 4]> = smallvec![vk::PipelineStageFlags::ALL_COMMANDS; waits.len()];
     let (signals, signal_values) = ([batch.signal.0], [batch.signal.1]);
     let mut values = vk::TimelineSemaphoreSubmitInfo::default()
         .wait_semaphore_values(&wait_values)

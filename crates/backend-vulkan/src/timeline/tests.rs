@@ -1,4 +1,6 @@
-//! Tests of waiting: one thread in the driver, others behind it, each woken by what it waits for.
+//! Tests of waiting: each thread is woken by what it waits for, by an interrupt, or by the time.
+
+use tenure_core::BackendErrorKind;
 
 use super::*;
 use crate::backend::VulkanBackend;
@@ -32,20 +34,30 @@ fn each_wait_ends_with_its_own_point() {
     let Some(device) = device() else { return };
     let timelines = &device.timelines;
     std::thread::scope(|threads| {
-        // The last point is waited for in the driver first; who wants an earlier one has to bring that thread back.
         for value in (1..=8).rev() {
             threads.spawn(move || {
                 assert_eq!(timelines.wait_any(&[point(value)], None).expect("alive"), WaitStatus::Woken);
                 assert!(timelines.completed(QueueId(0)).expect("alive") >= value, "woken by point {value}");
             });
-            until(timelines, |waiters| {
-                waiters.wanted.len() == 9 - value as usize && waiters.leading.is_some()
-            });
+            until(timelines, |waiters| waiters.blocked == 9 - value as usize);
         }
         for value in 1..=8 {
             submit(timelines, value);
-            until(timelines, |waiters| waiters.wanted.len() <= 8 - value as usize);
+            until(timelines, |waiters| waiters.blocked <= 8 - value as usize);
         }
+    });
+}
+
+#[test]
+fn of_several_targets_the_first_ends_the_wait() {
+    let Some(device) = device() else { return };
+    let timelines = &device.timelines;
+    std::thread::scope(|threads| {
+        let wait = threads.spawn(|| timelines.wait_any(&[point(3), point(1), point(2)], None));
+        until(timelines, |waiters| waiters.blocked == 1);
+        submit(timelines, 1);
+        assert_eq!(wait.join().expect("no panic").expect("alive"), WaitStatus::Woken);
+        assert_eq!(timelines.completed(QueueId(0)).expect("alive"), 1);
     });
 }
 
@@ -58,7 +70,7 @@ fn an_interrupt_ends_every_wait_that_is_blocked() {
             .into_iter()
             .map(|timeout| threads.spawn(move || timelines.wait_any(&[point(1)], timeout).expect("alive")))
             .collect();
-        until(timelines, |waiters| waiters.wanted.len() == 4);
+        until(timelines, |waiters| waiters.blocked == 4);
         timelines.interrupt();
         for wait in waits {
             assert_eq!(wait.join().expect("no panic"), WaitStatus::Woken);
@@ -83,16 +95,57 @@ fn what_has_completed_counts_before_the_time() {
 }
 
 #[test]
-fn who_waits_longer_takes_over_from_who_gives_up() {
+fn an_interrupt_ends_a_wait_without_a_target_and_so_does_the_time() {
     let Some(device) = device() else { return };
     let timelines = &device.timelines;
     std::thread::scope(|threads| {
-        let short = threads.spawn(|| timelines.wait_any(&[point(1)], Some(Duration::from_millis(20))));
-        until(timelines, |waiters| waiters.wanted.len() == 1);
+        let waits: Vec<_> = [None, Some(Duration::MAX)]
+            .into_iter()
+            .map(|timeout| threads.spawn(move || timelines.wait_any(&[], timeout).expect("alive")))
+            .collect();
+        until(timelines, |waiters| waiters.blocked == 2);
+        timelines.interrupt();
+        for wait in waits {
+            assert_eq!(wait.join().expect("no panic"), WaitStatus::Woken);
+        }
+    });
+    let wait = |timeout| timelines.wait_any(&[], Some(timeout)).expect("alive");
+    assert_eq!(wait(Duration::ZERO), WaitStatus::TimedOut);
+    assert_eq!(wait(Duration::from_millis(1)), WaitStatus::TimedOut);
+}
+
+#[test]
+fn who_waits_longer_stays_when_another_gives_up() {
+    let Some(device) = device() else { return };
+    let timelines = &device.timelines;
+    std::thread::scope(|threads| {
+        // More than one look, and one.
+        let short = threads.spawn(|| timelines.wait_any(&[point(1)], Some(5 * SLICE)));
+        let shorter = threads.spawn(|| timelines.wait_any(&[point(1)], Some(SLICE / 2)));
         let long = threads.spawn(|| timelines.wait_any(&[point(1)], None));
-        assert_eq!(short.join().expect("no panic").expect("alive"), WaitStatus::TimedOut);
-        until(timelines, |waiters| waiters.wanted.len() == 1 && waiters.leading.is_some());
+        for wait in [short, shorter] {
+            assert_eq!(wait.join().expect("no panic").expect("alive"), WaitStatus::TimedOut);
+        }
+        until(timelines, |waiters| waiters.blocked == 1);
         submit(timelines, 1);
         assert_eq!(long.join().expect("no panic").expect("alive"), WaitStatus::Woken);
+    });
+}
+
+#[test]
+fn a_loss_ends_every_wait() {
+    let Some(device) = device() else { return };
+    let timelines = &device.timelines;
+    std::thread::scope(|threads| {
+        let waits: Vec<_> = [None, Some(Duration::MAX)]
+            .into_iter()
+            .map(|timeout| threads.spawn(move || timelines.wait_any(&[point(1)], timeout)))
+            .collect();
+        until(timelines, |waiters| waiters.blocked == 2);
+        device.api.lose("vkFirst", "the first cause");
+        for wait in waits {
+            let error = wait.join().expect("no panic").expect_err("lost");
+            assert_eq!((error.kind, error.operation), (BackendErrorKind::DeviceLost, "vkFirst"));
+        }
     });
 }

@@ -300,7 +300,7 @@ impl<B: Backend> Scope<Instrumented<B>> for TrackedScope<B> {
 impl<B: Backend> Sequence<Instrumented<B>> for TrackedSequence<B> {
     unsafe fn record(&mut self, operation: &Operation<'_, Instrumented<B>>) -> Result<(), BackendError> {
         let kind = CallKind::Record;
-        let named = Named::of(operation, self.shared.capabilities.max_binding_bytes);
+        let named = Named::of(operation, &self.shared.capabilities);
         let admitted = self
             .shared
             .enter(kind)

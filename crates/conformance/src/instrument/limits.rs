@@ -15,6 +15,8 @@ pub struct Limits {
     pub max_block_bytes: Option<u64>,
     /// Bytes of a binding at most.
     pub max_binding_bytes: Option<u64>,
+    /// Workgroups of a dispatch at most, in each direction.
+    pub max_groups: Option<[u32; 3]>,
     /// Alignment at least; a power of two.
     pub alignment: Option<u64>,
     /// `Some(false)`: whole blocks only.
@@ -39,6 +41,9 @@ impl Limits {
             max_blocks: at_most(inner.max_blocks, self.max_blocks),
             max_block_bytes: at_most(inner.max_block_bytes, self.max_block_bytes),
             max_binding_bytes: at_most(inner.max_binding_bytes, self.max_binding_bytes),
+            max_groups: self.max_groups.map_or(inner.max_groups, |limit| {
+                std::array::from_fn(|at| limit[at].min(inner.max_groups[at]))
+            }),
             alignment: inner.alignment.max(self.alignment.unwrap_or(0)),
             sub_allocation: inner.sub_allocation && self.sub_allocation.unwrap_or(true),
             reusable_recordings: inner.reusable_recordings && self.reusable_recordings.unwrap_or(true),

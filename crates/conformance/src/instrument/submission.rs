@@ -8,7 +8,7 @@ use std::fmt;
 
 use tenure_core::backend::{Submission, TimelinePoint};
 use tenure_core::operation::{BlockRange, Operation};
-use tenure_core::{Backend, BackendError};
+use tenure_core::{Backend, BackendError, Capabilities};
 
 use super::Instrumented;
 use super::calls::CallKind;
@@ -103,7 +103,7 @@ pub(super) struct Named {
 impl Named {
     pub(super) fn of<B: Backend>(
         operation: &Operation<'_, Instrumented<B>>,
-        max_binding_bytes: u64,
+        capabilities: &Capabilities,
     ) -> Named {
         let mut problems = Vec::new();
         let mut kernel = None;
@@ -127,13 +127,17 @@ impl Named {
                 }
                 vec![(*target, true)]
             }
-            Operation::Dispatch { kernel: used, bindings, .. } => {
+            Operation::Dispatch { kernel: used, bindings, groups, .. } => {
                 kernel = Some(used.id);
+                let Capabilities { max_binding_bytes, max_groups, .. } = *capabilities;
                 if let Some(large) = bindings.iter().find(|binding| binding.range.bytes > max_binding_bytes) {
                     problems.push(format!(
                         "L22: a binding of {} bytes, the largest has {max_binding_bytes}",
                         large.range.bytes
                     ));
+                }
+                if groups.iter().zip(&max_groups).any(|(groups, most)| groups > most) {
+                    problems.push(format!("L22: {groups:?} workgroups, the most are {max_groups:?}"));
                 }
                 bindings.iter().map(|binding| (binding.range, binding.access.writes())).collect()
             }

@@ -181,6 +181,10 @@ impl Engine {
                 problem: format!("{declared} bindings are declared, {given} were bound").into(),
             });
         }
+        let (groups, limit) = (dispatch.groups, self.capabilities.max_groups);
+        if groups.iter().zip(&limit).any(|(groups, most)| groups > most) {
+            return Err(Error::TooManyGroups { kernel: entry.shared_label().clone(), groups, limit });
+        }
         for (tensor, _) in operation.uses() {
             let bytes = tensor.range.end - tensor.range.start;
             if bytes > self.capabilities.max_binding_bytes {

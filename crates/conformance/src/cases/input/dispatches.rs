@@ -120,6 +120,64 @@ pub(super) fn bindings_above_the_largest(bed: &Bed) {
     assert_given_back(&rig.manager);
 }
 
+/// More workgroups than the device runs, in any direction: refused when it is recorded, with the kernel, what was asked for
+/// and the limits. As many as it runs are fine.
+pub(super) fn more_workgroups_than_the_device_runs(bed: &Bed) {
+    const MOST: [u32; 3] = [64, 3, 2];
+    let limits = Limits { max_groups: Some(MOST), ..Limits::default() };
+    let rig = bed.open_limited(limits, untrimmed());
+    let most = rig.manager.capabilities().max_groups;
+    assert_eq!(most, MOST, "every device runs as many");
+    let scope = rig.manager.scope("s").unwrap();
+    let tensor = scope.tensor_from("row", &[1_u32; 64]).unwrap();
+    let kernel = rig.manager.kernel(&bed.kernels().increment).unwrap();
+    let sequence = scope.sequence().unwrap();
+    let dispatch = |groups| op::dispatch(&kernel).bind(&tensor).groups(groups);
+    let before = Snapshot::of(&rig);
+    for groups in [[65, 1, 1], [1, 4, 1], [1, 1, 3], [64, 3, 3], [u32::MAX; 3], [u32::MAX, 0, 1]] {
+        let error = sequence.record(dispatch(groups)).map(|_| ()).unwrap_err();
+        match &error {
+            Error::TooManyGroups { kernel: label, groups: told, limit } => {
+                assert_eq!((&**label, *told, *limit), (kernel.label(), groups, MOST));
+            }
+            other => panic!("{groups:?} pass the limit: {other}"),
+        }
+        assert_names(&error, &[kernel.label(), &format!("{groups:?}"), "[64, 3, 2]"]);
+    }
+    assert!(sequence.is_empty());
+    before.assert_unchanged(&rig);
+
+    sequence.record(dispatch([64, 1, 1])).unwrap().run().unwrap();
+    assert_eq!(tensor.read().unwrap(), [2; 64]);
+    scope.finish_blocking().unwrap();
+    drop((tensor, kernel));
+    assert_given_back(&rig.manager);
+}
+
+/// The same by the device's own limits, in each direction that has one.
+pub(super) fn one_workgroup_above_the_devices_own_limit(bed: &Bed) {
+    let rig = bed.open_with(untrimmed());
+    let most = rig.manager.capabilities().max_groups;
+    assert!(most.iter().all(|most| *most > 0), "{most:?}");
+    let scope = rig.manager.scope("s").unwrap();
+    let tensor = scope.tensor_from("row", &[1_u32; 64]).unwrap();
+    let kernel = rig.manager.kernel(&bed.kernels().increment).unwrap();
+    let sequence = scope.sequence().unwrap();
+    let dispatch = |groups| op::dispatch(&kernel).bind(&tensor).groups(groups);
+    for direction in 0..3 {
+        let mut groups = [1; 3];
+        if let Some(over) = most[direction].checked_add(1) {
+            groups[direction] = over;
+            let error = sequence.record(dispatch(groups)).map(|_| ()).unwrap_err();
+            assert!(matches!(&error, Error::TooManyGroups { limit, .. } if *limit == most), "{error}");
+        }
+    }
+    assert!(sequence.is_empty());
+    scope.finish_blocking().unwrap();
+    drop((tensor, kernel));
+    assert_given_back(&rig.manager);
+}
+
 /// A binding may begin at any element where the device allows it. Where it does not, the error comes when it is
 /// recorded and names kernel or tensor: never a wrong result, never a failed execution.
 pub(super) fn a_binding_at_any_element(bed: &Bed) {

@@ -57,6 +57,18 @@ pub const CASES: &[Case] = &[
         dispatches::bindings_above_the_largest,
     ),
     case_with(
+        "input/more_workgroups_than_the_device_runs",
+        &["L22"],
+        &[Requirement::Kernels],
+        dispatches::more_workgroups_than_the_device_runs,
+    ),
+    case_with(
+        "input/one_workgroup_above_the_devices_own_limit",
+        &["L22"],
+        &[Requirement::Kernels],
+        dispatches::one_workgroup_above_the_devices_own_limit,
+    ),
+    case_with(
         "input/a_binding_at_any_element",
         &["L22"],
         &[Requirement::Kernels],

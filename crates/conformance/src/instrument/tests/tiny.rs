@@ -95,6 +95,7 @@ impl Backend for Tiny {
             queues: 2,
             max_block_bytes: 1 << 20,
             max_binding_bytes: 1 << 10,
+            max_groups: [u32::MAX; 3],
             max_blocks: 8,
             alignment: 16,
             sub_allocation: true,

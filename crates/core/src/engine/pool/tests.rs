@@ -11,6 +11,7 @@ fn capabilities(sub_allocation: bool) -> Capabilities {
         queues: 1,
         max_block_bytes: 64 * MIB,
         max_binding_bytes: 64 * MIB,
+        max_groups: [u32::MAX; 3],
         max_blocks: 32,
         alignment: 256,
         sub_allocation,
