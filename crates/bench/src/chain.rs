@@ -169,7 +169,8 @@ fn side_by_side<B: Backend>(
     open: &impl Fn() -> Result<Costed<B>, BackendError>,
 ) -> Result<Vec<Run>, Failure> {
     let mut batches = Vec::new();
-    for (seat, (_, policy)) in Turns::new(POLICIES.len(), round % POLICIES.len()).into_iter().zip(POLICIES) {
+    for (seat, (_, policy)) in Turns::seats(POLICIES.len(), round % POLICIES.len()).into_iter().zip(POLICIES)
+    {
         batches.push((open()?, seat, policy));
     }
     std::thread::scope(|threads| {

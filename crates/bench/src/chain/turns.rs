@@ -43,7 +43,7 @@ struct Timed {
 
 impl Turns {
     /// One seat for each of `seats` batches. `first` has the first turn.
-    pub fn new(seats: usize, first: usize) -> Vec<Arc<Seat>> {
+    pub fn seats(seats: usize, first: usize) -> Vec<Arc<Seat>> {
         let state = Mutex::new(State { over: 0, gone: vec![false; seats] });
         let turns = Arc::new(Turns { state, changed: Condvar::new(), first });
         let seat = |at| Arc::new(Seat { turns: turns.clone(), at, timed: Mutex::default() });
@@ -140,7 +140,7 @@ mod tests {
     fn one_at_a_time_and_another_first_each_round() {
         let order = Mutex::new(Vec::new());
         std::thread::scope(|threads| {
-            for seat in Turns::new(3, 1) {
+            for seat in Turns::seats(3, 1) {
                 let order = &order;
                 threads.spawn(move || {
                     // One leaves early, and is not waited for.
