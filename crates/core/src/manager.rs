@@ -455,6 +455,7 @@ impl Manager {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
+    #[inline]
     pub fn records_events(&self) -> bool {
         self.engine().events.is_heard()
     }

@@ -68,6 +68,7 @@ impl Registrations {
     }
 
     /// Accepts a hook. Returns its place.
+    #[inline]
     pub(crate) fn push(&mut self, id: HookId, hook: Hook) -> usize {
         let place = self.all.len();
         match hook.period {
