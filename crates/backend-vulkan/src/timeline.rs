@@ -152,8 +152,8 @@ impl Timelines {
             // The queue runs in order; only what the barrier does is missing.
             (&both[..], last)
         } else {
-            // What has completed is not thereby visible to the device. A semaphore that is there makes it so, and nothing
-            // waits for that.
+            // What has completed is not thereby visible to the device. Waiting for a value that the semaphore has already
+            // makes it so, and holds nothing up.
             if completed > queue.visible.load(Ordering::Relaxed) {
                 semaphores.push((queue.semaphore.raw, completed));
             }

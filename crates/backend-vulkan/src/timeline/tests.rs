@@ -149,3 +149,26 @@ fn a_loss_ends_every_wait() {
         }
     });
 }
+
+#[test]
+fn what_was_written_before_is_visible_to_every_submission() {
+    let Some(device) = device() else { return };
+    let timelines = &device.timelines;
+    let queue = &timelines.queues[0];
+    let submit_after = |value, waits: &[TimelinePoint]| {
+        timelines.submit(queue.order, point(value), waits).expect("submitted");
+        queue.visible.load(Ordering::Relaxed)
+    };
+    // Nothing came before.
+    assert_eq!(submit_after(1, &[]), 0);
+    // Not known to have completed: the barrier orders all that was submitted.
+    assert_eq!(submit_after(2, &[point(1)]), 1);
+    assert_eq!(submit_after(3, &[]), 1);
+    // Known to have completed: the semaphore, whether or not anything is to be waited for.
+    assert_eq!(timelines.wait_any(&[point(3)], None).expect("alive"), WaitStatus::Woken);
+    assert_eq!(submit_after(4, &[point(2)]), 3);
+    timelines.drain();
+    assert_eq!(timelines.completed(QueueId(0)).expect("alive"), 4);
+    assert_eq!(submit_after(5, &[]), 4);
+    timelines.drain();
+}
