@@ -484,8 +484,9 @@ impl Engine {
             }
             signal.rest = Rest::OnDevice(targets.iter().fold(0, |bits, target| bits | bit_of(target.queue)));
             drop(signal);
-            let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
-            self.wait_device(&targets, timeout);
+            // With a time, so that it can be told.
+            let left = next.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+            self.wait_device(&targets, Some(left));
         }
     }
 
