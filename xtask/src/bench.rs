@@ -9,6 +9,8 @@ use std::process::Command;
 
 use clap::Args;
 
+use crate::backends;
+use crate::library::{self, Profile};
 use crate::workspace::{Problem, Verdict, cargo, root};
 
 /// One topic: what its program is built with, and the heavy peer beside it.
@@ -18,22 +20,31 @@ struct Topic {
     features: &'static [&'static str],
     /// A workspace under `integrations`, and what its program is told.
     peer: Option<(&'static str, &'static [&'static str])>,
+    /// The row of `backends.rs` that it measures on, where that has a library or an environment of its own. What is measured on a
+    /// driver in software never meets another driver: its process has that one only.
+    device: Option<&'static str>,
 }
 
 /// All topics. Adding one is a row here, and a module of the program.
-const TOPICS: [Topic; 6] = [
-    Topic { name: "graph", features: &[], peer: Some(("burn", &["bench"])) },
-    Topic { name: "pool", features: &["gpu-allocator"], peer: Some(("cubecl", &["bench", "pool"])) },
-    Topic { name: "eval", features: &["vulkan", "wgpu"], peer: Some(("cubecl", &["bench", "eval"])) },
-    Topic { name: "scope", features: &[], peer: None },
-    Topic { name: "kompute", features: &["vulkan"], peer: None },
-    Topic { name: "chain", features: &["chain", "vulkan", "wgpu"], peer: None },
+const TOPICS: [Topic; 7] = [
+    Topic { peer: Some(("burn", &["bench"])), ..topic("graph", &[]) },
+    Topic { peer: Some(("cubecl", &["bench", "pool"])), ..topic("pool", &["gpu-allocator"]) },
+    Topic { peer: Some(("cubecl", &["bench", "eval"])), ..topic("eval", &["vulkan", "wgpu"]) },
+    topic("scope", &[]),
+    topic("kompute", &["vulkan"]),
+    topic("chain", &["chain", "vulkan", "wgpu"]),
+    Topic { device: Some("softcuda"), ..topic("cuda", &["cuda"]) },
 ];
+
+/// A topic by itself.
+const fn topic(name: &'static str, features: &'static [&'static str]) -> Topic {
+    Topic { name, features, peer: None, device: None }
+}
 
 /// The command line of `cargo xtask bench`.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
-    /// What to measure: graph, pool, eval, scope, kompute, chain.
+    /// What to measure: graph, pool, eval, scope, kompute, chain, cuda.
     topic: String,
     /// Write the rows to this file as JSON, those of peers too.
     #[arg(long, value_name = "FILE")]
@@ -70,6 +81,13 @@ pub fn command(arguments: &Arguments) -> Verdict {
         own.arg("--features").arg(topic.features.join(","));
     }
     own.arg("--").arg(topic.name);
+    if let Some(name) = topic.device {
+        let device = backends::find(name).ok_or_else(|| Problem::new(format!("no backend `{name}`")))?;
+        if !library::build(device, Profile::Release)? {
+            return Ok(false);
+        }
+        own.envs(device.environment.iter().copied());
+    }
     if !run(own, arguments)? {
         return Ok(false);
     }
@@ -120,6 +138,14 @@ mod tests {
     fn an_unknown_topic_lists_what_exists() {
         let message = find("speed").map(|topic| topic.name).unwrap_err().to_string();
         assert!(message.contains("no topic `speed`") && message.contains("graph, pool"), "{message}");
+    }
+
+    #[test]
+    fn what_a_topic_measures_on_is_in_the_table() {
+        let devices: Vec<&str> = TOPICS.iter().filter_map(|topic| topic.device).collect();
+        assert_eq!(devices, ["softcuda"]);
+        let softcuda = backends::find("softcuda").unwrap();
+        assert!(softcuda.library.is_some() && !softcuda.environment.is_empty());
     }
 
     #[test]

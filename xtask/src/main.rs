@@ -11,6 +11,7 @@ mod bench;
 mod conformance;
 mod doctor;
 mod kernels;
+mod library;
 mod rules;
 mod terminal;
 mod test;

@@ -23,9 +23,13 @@ use crate::sequence::CudaSequence;
 /// How to open a [`CudaBackend`].
 #[derive(Clone, Debug, TypedBuilder)]
 pub struct CudaOptions {
-    /// A part of the device's name, in any case. Default: the driver's first device.
+    /// A part of the device's name, in any case. Default: any.
     #[builder(default, setter(strip_option, into))]
     pub(crate) device: Option<String>,
+    /// Which of the devices that fit, counted from 0 in the driver's order: devices of one kind have one name. Default: the
+    /// first.
+    #[builder(default)]
+    pub(crate) index: u32,
     /// The library of a driver in software, which is opened in place of the machine's driver. Default: what the variable
     /// `TENURE_SOFTCUDA` names, a path, or `1` for the library beside the program; without it the machine's driver. A
     /// process has one driver: the first that was opened.
@@ -94,6 +98,14 @@ impl CudaBackend {
     /// After the backend was shut down.
     pub fn context(&self) -> sys::CUcontext {
         self.device().context.raw.0
+    }
+
+    /// The driver's number of the device.
+    ///
+    /// # Panics
+    /// After the backend was shut down.
+    pub fn ordinal(&self) -> sys::CUdevice {
+        self.device().ordinal
     }
 
     /// The driver's stream of a queue. Work that an engine puts there comes after what was submitted before; who does so

@@ -15,6 +15,7 @@ use tenure_core::backend::BlockRequest;
 
 use crate::buffer::ffi::Pool;
 use crate::device::Device;
+use crate::device::ffi::device_at;
 use crate::error::unsupported;
 use crate::ffi::{Context, Current, Stream};
 use crate::heap::Memory;
@@ -124,7 +125,7 @@ impl Device {
         memory: CudaMemory,
         request: &BlockRequest<'_>,
     ) -> Result<CudaBlock, BackendError> {
-        self.context.alive()?;
+        let current = self.context.enter()?;
         let CudaMemory { address, bytes } = memory;
         let label = request.label;
         if bytes < request.bytes {
@@ -135,7 +136,21 @@ impl Device {
             let message = format!("`{label}`: {bytes} bytes at address {address:#x} are no memory to bind");
             return Err(unsupported("adopt", message));
         }
-        Ok(CudaBlock { address, bytes, origin: Origin::Engine })
+        let own = self.ordinal;
+        match device_at(&current, address)? {
+            Some(device) if device == own => Ok(CudaBlock { address, bytes, origin: Origin::Engine }),
+            Some(device) => {
+                let message = format!(
+                    "`{label}`: the memory at address {address:#x} is of device {device}, and the manager of device {own}: \
+                     no device uses another's memory here"
+                );
+                Err(unsupported("adopt", message))
+            }
+            None => {
+                let message = format!("`{label}`: the driver knows of no memory at address {address:#x}");
+                Err(unsupported("adopt", message))
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Command`]s: what a recording does, in addresses.
 //!
 //! A recording is a list of them. The first submission puts them into the stream one by one; a graph is made of the
-//! same list. Not here: how operations become commands (`encode.rs`).
+//! same list. Not here: how operations become commands (`encode.rs`), which of them come after which (`graph/order.rs`).
 
 pub(crate) mod ffi;
 
@@ -70,4 +70,15 @@ pub(crate) struct Launch {
     pub grid: [u32; 3],
     /// What the function takes: pointers.
     pub pointers: SmallVec<[u64; 8]>,
+    /// What it uses of the device's memory, as the kernel declares it. Parameters, which only launches read, are not among it.
+    pub uses: SmallVec<[Use; 4]>,
+}
+
+/// A range of device memory that a command uses. Addresses are of one space: whose memory it is does not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Use {
+    pub start: u64,
+    pub end: u64,
+    /// Whether it may change bytes there; else it only reads them.
+    pub writes: bool,
 }

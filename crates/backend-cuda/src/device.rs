@@ -54,6 +54,8 @@ pub(crate) struct Device {
     /// Bound where a tensor is empty.
     pub dummy: DeviceMemory,
     pub allocator: Arc<Allocator>,
+    /// The driver's number of it.
+    pub ordinal: sys::CUdevice,
     pub facts: Facts,
     pub context: Arc<Context>,
 }
@@ -64,7 +66,7 @@ impl Device {
         let library = library::open(options.library.as_deref())?;
         process_alive()?;
         let devices = Devices::new(library)?;
-        let chosen = devices.choose(options.device.as_deref())?;
+        let chosen = devices.choose(options.device.as_deref(), options.index)?;
         let facts = devices.facts(chosen)?;
         facts.check()?;
         let raw = retain(library, chosen)?;
@@ -108,6 +110,7 @@ impl Device {
             }),
             dummy: DeviceMemory::new(&current, &allocator, DUMMY_BYTES)?,
             allocator,
+            ordinal: device,
             facts,
             context: context.clone(),
         };
@@ -169,19 +172,23 @@ impl Facts {
     }
 }
 
-/// The device that is meant: by a part of its name, or the first.
-pub(crate) fn choose(names: &[String], wanted: Option<&str>) -> Result<usize, BackendError> {
-    let Some(wanted) = wanted else {
-        let none = || unavailable("open device", "the CUDA driver has no device", DRIVER_FIX);
-        return if names.is_empty() { Err(none()) } else { Ok(0) };
+/// The device that is meant: of those with this part in their names, or of all, the one with this number.
+pub(crate) fn choose(names: &[String], wanted: Option<&str>, index: u32) -> Result<usize, BackendError> {
+    let wanted = wanted.map(str::to_lowercase);
+    let fits = |name: &str| wanted.as_ref().is_none_or(|part| name.to_lowercase().contains(part));
+    let fitting: Vec<usize> = (0..names.len()).filter(|at| fits(&names[*at])).collect();
+    if let Some(chosen) = fitting.get(index as usize) {
+        return Ok(*chosen);
+    }
+    let named = wanted.map_or_else(String::new, |part| format!(" with `{part}` in its name"));
+    let reason = match fitting.len() {
+        0 => format!("the CUDA driver has no device{named}"),
+        1 => format!("the CUDA driver has 1 device{named}, and none of index {index}"),
+        count => format!("the CUDA driver has {count} devices{named}, and none of index {index}"),
     };
-    let lower = wanted.to_lowercase();
-    names.iter().position(|name| name.to_lowercase().contains(&lower)).ok_or_else(|| {
-        let reason = format!("no CUDA device is named `{wanted}`");
-        let fix =
-            if names.is_empty() { DRIVER_FIX.to_owned() } else { format!("there is: {}", names.join(", ")) };
-        unavailable("open device", reason, fix)
-    })
+    let fix =
+        if names.is_empty() { DRIVER_FIX.to_owned() } else { format!("there is: {}", names.join(", ")) };
+    Err(unavailable("open device", reason, fix))
 }
 
 /// Whether this is the driver in software, or says that its device is.
@@ -197,12 +204,25 @@ mod tests {
 
     #[test]
     fn a_device_is_found_by_a_part_of_its_name() {
-        let names = ["NVIDIA A100".to_owned(), "NVIDIA H200".to_owned()];
-        assert_eq!(choose(&names, None).unwrap(), 0);
-        assert_eq!(choose(&names, Some("h200")).unwrap(), 1);
-        let error = choose(&names, Some("B300")).unwrap_err();
-        assert_eq!(error.kind, BackendErrorKind::Unavailable);
-        assert!(error.message.contains("there is: NVIDIA A100, NVIDIA H200"), "{error}");
-        assert_eq!(choose(&[], None).unwrap_err().kind, BackendErrorKind::Unavailable);
+        let names = ["NVIDIA A100", "NVIDIA H200", "NVIDIA H200"].map(str::to_owned);
+        assert_eq!(choose(&names, None, 0).unwrap(), 0);
+        assert_eq!(choose(&names, None, 2).unwrap(), 2);
+        assert_eq!(choose(&names, Some("h200"), 0).unwrap(), 1);
+        assert_eq!(choose(&names, Some("h200"), 1).unwrap(), 2);
+        for (names, wanted, index, part) in [
+            (
+                &names[..],
+                Some("B300"),
+                0,
+                "no device with `b300` in its name; there is: NVIDIA A100, NVIDIA H200",
+            ),
+            (&names[..], Some("H200"), 2, "2 devices with `h200` in its name, and none of index 2; there is"),
+            (&names[..1], None, 1, "1 device, and none of index 1"),
+            (&[], None, 0, "no device; install NVIDIA's driver"),
+        ] {
+            let error = choose(names, wanted, index).unwrap_err();
+            assert_eq!(error.kind, BackendErrorKind::Unavailable);
+            assert!(error.message.contains(part), "{error}");
+        }
     }
 }

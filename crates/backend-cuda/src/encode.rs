@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tenure_core::BackendError;
 use tenure_core::operation::{Binding, BlockRange, Operation, ReadCell};
+use tenure_core::{BackendError, BackendErrorKind};
 
 use crate::backend::CudaBackend;
 use crate::buffer::DeviceMemory;
-use crate::commands::{Command, Launch, Word};
+use crate::commands::{Command, Launch, Use, Word};
 use crate::device::Device;
 use crate::error::unsupported;
 use crate::ffi::Current;
@@ -61,7 +61,19 @@ struct Pointer {
 
 struct Placed {
     from: Piece<Pinned>,
-    to: Piece<DeviceMemory>,
+    /// None where the device had no room: it reads them from where they are.
+    to: Option<Piece<DeviceMemory>>,
+}
+
+impl Placed {
+    /// Where the device finds them.
+    fn address(&self) -> u64 {
+        match &self.to {
+            Some(piece) => piece.memory().address() + piece.offset() as u64,
+            // Addresses are of one space, as `Facts::check` saw.
+            None => self.from.address() as u64,
+        }
+    }
 }
 
 /// A range of device memory.
@@ -209,11 +221,17 @@ impl Recording {
             self.parameters.add(self.commands.len(), &mut pointers, &bytes);
         }
         let program = kernel.program.clone();
-        self.commands.push(Command::Launch(Launch { program, grid: groups, pointers }));
+        let uses = bindings.iter().filter_map(|binding| {
+            let Place { address, bytes } = Place::of(&binding.range)?;
+            Some(Use { start: address, end: address + bytes as u64, writes: binding.access.writes() })
+        });
+        let uses = uses.collect();
+        self.commands.push(Command::Launch(Launch { program, grid: groups, pointers, uses }));
         Ok(())
     }
 
-    /// The command that brings the parameters to the device, if there are any. They have their place from now on.
+    /// The command that brings the parameters to the device, if there are any and it has room. They have their place from now
+    /// on.
     pub(crate) fn place_parameters(
         &mut self,
         device: &Device,
@@ -226,20 +244,29 @@ impl Recording {
         if parameters.placed.is_none() {
             let bytes = parameters.bytes.len();
             let from = device.pinned.take(current, bytes)?;
-            let to = device.parameters.take(current, bytes)?;
+            let to = match device.parameters.take(current, bytes) {
+                Ok(piece) => Some(piece),
+                // L20: core may have all of the device's memory, cached or in use. Pinned memory will do, only more slowly.
+                Err(error) if error.kind == BackendErrorKind::OutOfMemory => None,
+                Err(error) => return Err(error),
+            };
             from.write(&parameters.bytes);
-            let begin = to.memory().address() + to.offset() as u64;
+            let placed = Placed { from, to };
+            let begin = placed.address();
             for pointer in &parameters.uses {
                 let Command::Launch(launch) = &mut self.commands[pointer.command] else {
                     unreachable!("only launches have parameters");
                 };
                 launch.pointers[pointer.index] = begin + pointer.offset as u64;
             }
-            parameters.placed = Some(Placed { from, to });
+            parameters.placed = Some(placed);
         }
         let placed = parameters.placed.as_ref().expect("they have their place");
-        let to = placed.to.memory().address() + placed.to.offset() as u64;
-        Ok(Some(Command::ToDevice { from: placed.from.address(), to, bytes: placed.from.bytes() }))
+        Ok(placed.to.is_some().then(|| Command::ToDevice {
+            from: placed.from.address(),
+            to: placed.address(),
+            bytes: placed.from.bytes(),
+        }))
     }
 }
 

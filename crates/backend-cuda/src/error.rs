@@ -11,6 +11,7 @@ use tenure_core::{BackendError, BackendErrorKind};
 pub(crate) type Code = u32;
 
 pub(crate) const SUCCESS: Code = 0;
+pub(crate) const INVALID_VALUE: Code = 1;
 pub(crate) const OUT_OF_MEMORY: Code = 2;
 pub(crate) const NOT_READY: Code = 600;
 

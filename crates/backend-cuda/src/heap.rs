@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use offset_allocator::{Allocation, Allocator};
 use parking_lot::Mutex;
-use tenure_core::BackendError;
+use tenure_core::{BackendError, BackendErrorKind};
 
 use crate::ffi::{Context, Current};
 use crate::heap::ffi::Pinned;
@@ -90,17 +90,27 @@ impl<M: Memory> Heap<M> {
         if bytes > LARGEST_PIECE {
             return self.take_large(current, bytes);
         }
-        let mut state = self.state.lock();
-        if let Some(piece) = state.chunks.iter_mut().rev().find_map(|chunk| self.cut(chunk, bytes)) {
+        let cut = self.state.lock().chunks.iter_mut().rev().find_map(|chunk| self.cut(chunk, bytes));
+        if let Some(piece) = cut {
             return Ok(piece);
         }
         let units = (CHUNK_BYTES / UNIT_BYTES) as u32;
         let allocator = Allocator::with_max_allocs(units, units + 2);
-        let memory = Arc::new((self.make)(current, CHUNK_BYTES)?);
-        let mut chunk = Chunk { memory, allocator, pieces: 0 };
+        let mut chunk = Chunk { memory: self.make(current, CHUNK_BYTES)?, allocator, pieces: 0 };
         let piece = self.cut(&mut chunk, bytes).expect("a new chunk has room for a piece");
-        state.chunks.push(chunk);
+        self.state.lock().chunks.push(chunk);
         Ok(piece)
+    }
+
+    /// New memory from the driver. Where there is none, what is kept idle goes back first (L20).
+    fn make(&self, current: &Current<'_>, bytes: usize) -> Result<Arc<M>, BackendError> {
+        let made = match (self.make)(current, bytes) {
+            Err(error) if error.kind == BackendErrorKind::OutOfMemory && self.trim() > 0 => {
+                (self.make)(current, bytes)
+            }
+            made => made,
+        };
+        made.map(Arc::new)
     }
 
     fn cut(self: &Arc<Self>, chunk: &mut Chunk<M>, bytes: usize) -> Option<Piece<M>> {
@@ -124,7 +134,7 @@ impl<M: Memory> Heap<M> {
         drop(state);
         let memory = match kept {
             Some(memory) => memory,
-            None => Arc::new((self.make)(current, class)?),
+            None => self.make(current, class)?,
         };
         Ok(Piece { memory, offset: 0, bytes, heap: self.clone(), place: None })
     }

@@ -34,13 +34,25 @@
 //! A thread for each queue in use waits for the oldest event and tells who waits for a point.
 //!
 //! A recording that is evaluated once goes into the stream command by command. From its second evaluation on it is a graph,
-//! which is made once (L9).
+//! which is made once (L9). In a graph operations that use the same bytes, of which one is written, keep their order; all others are
+//! in branches, which the device may run at the same time. What counts is what kernels declare of their bindings: a variable
+//! of a kernel's module that several launches use is its author's to order.
 //!
 //! # Memory
 //!
 //! Blocks come from a pool of the driver's that is this backend's own, in the order of a stream. The pool keeps what it has
 //! until the manager trims. Core cuts blocks into tensors. Bytes travel through pinned memory, up and back, which is kept for
-//! the next copy and given back when the manager trims.
+//! the next copy and given back when the manager trims. Parameters of dispatches are in device memory of the backend's own, or, if
+//! there is no room, in pinned memory, which the device reads too.
+//!
+//! # Devices
+//!
+//! A backend has one device, which [`CudaOptions`] choose by a part of its name and an index; several in one process, of
+//! one device or of several, do not know of each other. Any thread may call any of them in any order, whatever context is
+//! current on it. There is no peer access: nothing here lets a device use another's memory. An operation that names a
+//! tensor or a kernel of another manager is refused before it reaches the driver, adopting memory of another device is
+//! refused too, and contents go from device to device through the host, by `read` and `write`. An error that ends CUDA ends
+//! it for all devices of the process.
 //!
 //! # Kernels
 //!

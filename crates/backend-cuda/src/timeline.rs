@@ -200,19 +200,24 @@ impl Timelines {
 
     /// A watcher's life.
     fn watch(&self, id: QueueId) {
-        let queue = self.queue(id);
-        // An error is a loss, which is told: all points end with it.
-        let Ok(current) = self.context.enter() else { return };
+        if let Err(error) = self.follow(self.queue(id)) {
+            // Without its events nobody can tell how far a queue is, as after an engine has destroyed the context: that is a
+            // loss too, if it is none already, and all points end with it.
+            let message = format!("the queue's events are lost: {}", error.message);
+            let lost = BackendError::new(BackendErrorKind::DeviceLost, error.operation, message);
+            self.context.lose(Loss::Context, lost);
+        }
+    }
+
+    /// Tells what has completed, until the end.
+    fn follow(&self, queue: &Queue) -> Result<(), BackendError> {
+        let current = self.context.enter()?;
         while let Some(event) = queue.oldest() {
-            if let Err(error) = event.synchronize(&current).and_then(|()| queue.complete(&current)) {
-                // Without its events nobody can tell how far a queue is, as after an engine has destroyed the context.
-                let message = format!("the queue's events are lost: {}", error.message);
-                let lost = BackendError::new(BackendErrorKind::DeviceLost, error.operation, message);
-                self.context.lose(Loss::Context, lost);
-                return;
-            }
+            event.synchronize(&current)?;
+            queue.complete(&current)?;
             self.context.waiters.wake();
         }
+        Ok(())
     }
 
     pub(crate) fn completed(&self, id: QueueId) -> Result<u64, BackendError> {

@@ -1,6 +1,7 @@
 //! A bar chart of a report, as SVG: for each row its value, and its limit or baseline as a mark, both as parts of the
 //! larger one.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::report::{Report, Row};
@@ -22,6 +23,12 @@ pub fn draw(report: &Report) -> String {
     );
     for (at, row) in report.rows.iter().enumerate() {
         bar(&mut svg, row, LINE * (at + 1) + 8);
+    }
+    let devices: BTreeSet<&str> = report.rows.iter().filter_map(|row| row.device.as_deref()).collect();
+    if !devices.is_empty() {
+        let devices = devices.into_iter().collect::<Vec<_>>().join("; ");
+        let y = height - 10;
+        let _ = writeln!(svg, "<text x=\"8\" y=\"{y}\" fill=\"#555\">on {}</text>", escaped(&devices));
     }
     svg.push_str("</svg>\n");
     svg
@@ -56,6 +63,14 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chart_names_the_devices_of_its_rows() {
+        let mut row = Row::new("a.b", 1.0, "ns");
+        row.device = Some("softly, in software".to_owned());
+        let svg = draw(&Report { machine: "m".to_owned(), rows: vec![row.clone(), row] });
+        assert_eq!(svg.matches("on softly, in software<").count(), 1);
+    }
 
     #[test]
     fn a_chart_has_a_bar_and_a_mark_for_each_row() {

@@ -7,6 +7,8 @@
 mod chain;
 #[cfg(feature = "chain")]
 mod costed;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod eval;
 mod graph;
 #[cfg(feature = "vulkan")]
@@ -69,6 +71,9 @@ enum Topic {
     /// A chain of image filters under each trim policy.
     #[cfg(feature = "chain")]
     Chain,
+    /// The CUDA backend: a matrix product.
+    #[cfg(feature = "cuda")]
+    Cuda,
 }
 
 fn main() -> ExitCode {
@@ -99,6 +104,8 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Topic::Kompute => kompute::rows(&mut bench)?,
         #[cfg(feature = "chain")]
         Topic::Chain => chain::rows(&mut bench)?,
+        #[cfg(feature = "cuda")]
+        Topic::Cuda => cuda::rows(&mut bench)?,
     };
     let report = Report::new(rows);
     println!("{report}");

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use tenure_core::BackendInfo;
 
 use crate::measure::Failure;
 
@@ -23,6 +24,9 @@ pub struct Row {
     pub baseline_value: Option<f64>,
     /// `value / baseline_value`; none where that is 0.
     pub ratio: Option<f64>,
+    /// The device that it is a figure of, where it has one of its own: in a baseline's name the device stands already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// What the figure has to keep, if anything.
     #[serde(skip)]
     pub limit: Option<f64>,
@@ -53,9 +57,17 @@ impl Row {
             baseline: None,
             baseline_value: None,
             ratio: None,
+            device: None,
             limit: None,
             bound: Bound::Most,
         }
+    }
+
+    /// Of a device. One in software is named so.
+    pub fn on(mut self, device: &BackendInfo) -> Self {
+        let software = if device.software { ", in software" } else { "" };
+        self.device = Some(format!("{}{software}", device.device));
+        self
     }
 
     /// Beside what it is compared with.
@@ -172,7 +184,10 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new();
         table.load_preset(presets::UTF8_FULL_CONDENSED);
-        table.set_header(["row", "value", "unit", "limit", "baseline", "its value", "ratio"]);
+        let mut header = vec!["row", "value", "unit", "limit", "baseline", "its value", "ratio"];
+        let has_devices = self.rows.iter().any(|row| row.device.is_some());
+        header.extend(has_devices.then_some("device"));
+        table.set_header(header);
         for row in &self.rows {
             let limit = row.limit.map_or_else(String::new, |limit| {
                 let sign = match row.bound {
@@ -184,7 +199,7 @@ impl fmt::Display for Report {
                 format!("{sign} {limit}{verdict}")
             });
             let figure = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
-            table.add_row([
+            let mut cells = vec![
                 row.id.clone(),
                 format!("{:.2}", row.value),
                 row.unit.to_owned(),
@@ -192,7 +207,9 @@ impl fmt::Display for Report {
                 row.baseline.clone().unwrap_or_default(),
                 figure(row.baseline_value),
                 row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.4}")),
-            ]);
+            ];
+            cells.extend(has_devices.then(|| row.device.clone().unwrap_or_default()));
+            table.add_row(cells);
         }
         writeln!(f, "{}", self.machine)?;
         table.fmt(f)
@@ -225,6 +242,17 @@ mod tests {
             "baseline": "peer", "baseline_value": 40.0, "ratio": 0.25,
         }]});
         assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_device_in_software_is_named_so() {
+        let info = BackendInfo { name: "cuda".to_owned(), device: "softly".to_owned(), software: true };
+        let rows = vec![Row::new("a.b", 1.0, "ns").on(&info), Row::new("a.c", 1.0, "ns")];
+        let report = Report { machine: "m".to_owned(), rows };
+        assert!(report.to_string().contains("softly, in software"), "{report}");
+        let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
+        assert_eq!(json["rows"][0]["device"], "softly, in software");
+        assert!(json["rows"][1].get("device").is_none());
     }
 
     #[test]

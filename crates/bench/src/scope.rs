@@ -16,6 +16,7 @@ pub fn rows(bench: &mut Bench) -> Result<Vec<Row>, Failure> {
     scopes(bench, &mut rows)?;
     handles(bench, &mut rows)?;
     hooks(bench, &mut rows)?;
+    events(bench, &mut rows)?;
     Ok(rows)
 }
 
@@ -96,5 +97,23 @@ fn hooks(bench: &Bench, rows: &mut Vec<Row>) -> Result<(), Failure> {
         took.as_nanos() as f64 / f64::from(HOOKS)
     });
     rows.push(Row::new("hook.register", value, "ns").at_most(60.0));
+    Ok(())
+}
+
+/// Questions between two looks at the clock.
+const QUESTIONS: u32 = 1_000;
+
+/// What an event costs that nobody listens for: the question whether anybody does.
+fn events(bench: &mut Bench, rows: &mut Vec<Row>) -> Result<(), Failure> {
+    if !bench.wants("event.off") {
+        return Ok(());
+    }
+    let manager = null::manager()?;
+    let value = bench.time("event.off", || {
+        for _ in 0..QUESTIONS {
+            black_box(manager.records_events());
+        }
+    })?;
+    rows.push(Row::new("event.off", value / f64::from(QUESTIONS), "ns").at_most(1.0));
     Ok(())
 }

@@ -25,6 +25,8 @@ pub mod presence;
 pub mod reference;
 pub mod report;
 pub mod runner;
+#[cfg(feature = "trials")]
+pub mod trials;
 mod watchdog;
 
 pub use bed::{Bed, Facts, Rig};

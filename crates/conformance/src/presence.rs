@@ -3,7 +3,7 @@
 //! What cannot run is not passed: a test counts it as ignored and says why. A run that knows that the driver is installed
 //! names the backend in [`REQUIRED`], and there the same is a failure. Not here: the suite, which opens backends itself.
 
-use tenure_core::{BackendErrorKind, Error, Manager};
+use tenure_core::{BackendErrorKind, BackendInfo, Error, Manager};
 
 /// The variable of the environment with the backends that may not be missing, by name and separated by commas.
 pub const REQUIRED: &str = "TENURE_REQUIRE";
@@ -12,7 +12,7 @@ pub const REQUIRED: &str = "TENURE_REQUIRE";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// It opened, and closed again.
-    Here,
+    Here(BackendInfo),
     /// This machine has no device for it, and nobody said that there is one: the reason.
     Missing(String),
     /// There is a device that does not open, or there is none though it was required: what was said.
@@ -27,8 +27,8 @@ impl Presence {
 
     fn among(required: &str, backend: &str, open: impl FnOnce() -> Result<Manager, Error>) -> Presence {
         let is_required = required.split(',').any(|name| name.trim() == backend);
-        match open().and_then(|manager| manager.close()) {
-            Ok(_) => Presence::Here,
+        match open().and_then(|manager| manager.close().map(|_| manager.info().clone())) {
+            Ok(info) => Presence::Here(info),
             Err(Error::Backend(error)) if error.kind == BackendErrorKind::Unavailable && !is_required => {
                 Presence::Missing(error.to_string())
             }
@@ -50,7 +50,8 @@ mod tests {
     #[test]
     fn what_opens_is_here() {
         let open = || Manager::open_with(HostBackend::new(), ManagerOptions::default());
-        assert_eq!(Presence::among("", "host", open), Presence::Here);
+        let Presence::Here(info) = Presence::among("", "host", open) else { panic!("host opens") };
+        assert_eq!(info.name, "host");
     }
 
     #[test]

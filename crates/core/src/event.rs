@@ -275,6 +275,7 @@ impl EventHub {
     }
 
     /// Whether anybody listens.
+    #[inline]
     pub(crate) fn is_heard(&self) -> bool {
         self.listeners.load(Ordering::Relaxed) != 0
     }

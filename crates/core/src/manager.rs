@@ -190,6 +190,7 @@ impl Manager {
         handle.map(|handle| Manager { handle }).ok_or_else(|| Error::Closed { manager: engine.label.clone() })
     }
 
+    #[inline]
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.handle.engine
     }
@@ -437,6 +438,25 @@ impl Manager {
     /// Begins to collect events (L27). Until the first log they cost one relaxed load each.
     pub fn record_events(&self) -> EventLog {
         self.engine().events.listen()
+    }
+
+    /// Whether anybody records events: what every call asks before it makes one, by one relaxed load (L27). For what is
+    /// worth working out only if an event log shows it.
+    ///
+    /// ```
+    /// # use tenure_backend_host::HostBackend;
+    /// # use tenure_core::{Manager, ManagerOptions};
+    /// let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default())?;
+    /// assert!(!manager.records_events());
+    /// let log = manager.record_events();
+    /// assert!(manager.records_events());
+    /// drop(log);
+    /// assert!(!manager.records_events());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn records_events(&self) -> bool {
+        self.engine().events.is_heard()
     }
 
     /// Takes the errors that nobody waited for: of teardown and of abandoned scopes. The first 64 are kept.

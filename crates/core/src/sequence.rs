@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::backend::TimelinePoint;
-use crate::engine::execution::ExecutionCell;
+use crate::engine::execution::{ExecutionCell, Waited};
 use crate::engine::sequences::{Native, SequenceCell};
 use crate::engine::wait::deadline_after;
 use crate::engine::wakers::{Waiter, WaiterId};
@@ -34,24 +34,24 @@ pub enum SequenceState {
     Cancelled,
 }
 
-/// Counts the user's handles of one sequence.
-struct SequenceHandle {
+/// Handle of a sequence. Cheap to clone; the scope owns the sequence. An anonymous one goes by itself when
+/// its last handle is gone and its last execution has retired (L8).
+pub struct ManagedSequence {
     cell: Arc<SequenceCell>,
 }
 
-impl Drop for SequenceHandle {
-    fn drop(&mut self) {
-        if !self.cell.engine().is_foreign_process() {
-            self.cell.forget();
-        }
+impl Clone for ManagedSequence {
+    fn clone(&self) -> Self {
+        ManagedSequence::new(self.cell.clone())
     }
 }
 
-/// Handle of a sequence. Cheap to clone; the scope owns the sequence. An anonymous one goes by itself when
-/// its last handle is gone and its last execution has retired (L8).
-#[derive(Clone)]
-pub struct ManagedSequence {
-    handle: Arc<SequenceHandle>,
+impl Drop for ManagedSequence {
+    fn drop(&mut self) {
+        if !self.cell.engine().is_foreign_process() {
+            self.cell.drop_handle();
+        }
+    }
 }
 
 impl fmt::Debug for ManagedSequence {
@@ -67,11 +67,12 @@ impl fmt::Debug for ManagedSequence {
 
 impl ManagedSequence {
     pub(crate) fn new(cell: Arc<SequenceCell>) -> Self {
-        ManagedSequence { handle: Arc::new(SequenceHandle { cell }) }
+        cell.add_handle();
+        ManagedSequence { cell }
     }
 
     fn cell(&self) -> &Arc<SequenceCell> {
-        &self.handle.cell
+        &self.cell
     }
 
     /// The name; "anonymous" for an anonymous sequence.
@@ -151,7 +152,8 @@ impl ManagedSequence {
     /// submitted then.
     pub fn evaluate(&self) -> Result<Execution, Error> {
         let cell = self.cell();
-        cell.engine().evaluate(cell).map(Execution::new)
+        let (execution, _pass) = cell.engine().evaluate(cell)?;
+        Ok(Execution::new(execution))
     }
 
     /// Evaluates and waits for the result.
@@ -159,7 +161,9 @@ impl ManagedSequence {
     /// # Errors
     /// As [`ManagedSequence::evaluate`] and [`Execution::wait`].
     pub fn run(&self) -> Result<(), Error> {
-        self.evaluate()?.wait()
+        let cell = self.cell();
+        let (execution, pass) = cell.engine().evaluate(cell)?;
+        execution.wait_from(Some(pass), None).map(|_completed| ())
     }
 
     /// Destroys the sequence. A running execution completes; what it uses stays until then. Twice is Ok.
@@ -252,7 +256,7 @@ impl Execution {
     /// [`Error::Execution`] if the work failed, [`Error::DeviceLost`], and [`Error::WouldDeadlock`] from inside
     /// one of its own hooks (L15).
     pub fn wait(&self) -> Result<(), Error> {
-        self.cell.wait(None)?.expect("a wait without a time has a result")
+        self.cell.wait(None).map(|_completed| ())
     }
 
     /// Blocks until it has retired, for `timeout` at most.
@@ -261,8 +265,8 @@ impl Execution {
     /// [`Error::TimedOut`]: the sequence is still running and holds what it holds (L7). Else as [`Execution::wait`].
     pub fn wait_timeout(&self, timeout: Duration) -> Result<(), Error> {
         match self.cell.wait(deadline_after(timeout))? {
-            Some(result) => result,
-            None => {
+            Waited::Completed => Ok(()),
+            Waited::TimedOut => {
                 let sequence = &self.cell.sequence.name;
                 let what = format!("execution {} of sequence `{sequence}`", self.cell.number);
                 Err(Error::TimedOut { what: what.into(), after: timeout })
@@ -275,7 +279,7 @@ impl Future for Execution {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let id = *self.waiter.get_or_insert_with(WaiterId::new);
-        self.cell.poll_wait(&Waiter::new(id, context.waker()))
+        let waiter = Waiter::of(&mut self.waiter, context.waker());
+        self.cell.poll_wait(&waiter)
     }
 }

@@ -46,6 +46,34 @@ fn a_guard_holds_back_single_lanes() {
     assert_eq!(run_words(&body, 5, 5).unwrap(), [6, 6, 6, 8, 9]);
 }
 
+/// A body that ends with a guarded instruction, and without `ret`: those that are held back end all the same.
+#[test]
+fn the_end_of_a_body_ends_every_lane() {
+    let ends = [
+        "@%p1 st.global.u32 [%rd9], %r1;",
+        "@%p1 exit;",
+        "@%p1 ret;",
+        "@%p1 bra TOP;",
+        "@!%p1 mov.u32 %r9, 1;",
+    ];
+    for last in ends {
+        let code = format!(
+            "{HEAD}{ENTRY}mov.u32 %r1, %tid.x; mov.u32 %r2, 0; mul.wide.u32 %rd9, %r1, 4; add.u64 %rd9, %rd9, %base;
+            TOP: add.u32 %r2, %r2, 1; st.global.u32 [%rd9], %r2; setp.lt.u32 %p1, %r2, %r1;\n{last}\n}}\n"
+        );
+        let memory = Flat::new(32 * 4);
+        launch(module(&code).kernel("k").unwrap(), 32, &memory, 0).unwrap();
+        let expected: Vec<u32> = (0..32)
+            .map(|lane| match last {
+                "@%p1 bra TOP;" => lane.max(1),
+                "@%p1 st.global.u32 [%rd9], %r1;" if lane > 1 => lane,
+                _ => 1,
+            })
+            .collect();
+        assert_eq!(memory.words(), expected, "{last}");
+    }
+}
+
 #[test]
 fn a_table_of_targets_sends_each_lane_its_way() {
     let body = format!(

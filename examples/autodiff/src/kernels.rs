@@ -1,12 +1,15 @@
-//! The device code, each kernel as a host closure and as WGSL: elementwise operations, a matrix product, a sum.
+//! The device code, each kernel as a host closure, as WGSL and as PTX: elementwise operations, a matrix product, a sum.
 //!
-//! Every kernel writes one element of its last binding an invocation. Parameters are four 32-bit words.
+//! Every kernel writes one element of its last binding an invocation. Parameters are four 32-bit words. Not here: the text
+//! for CUDA (`kernels.cu`).
 
 use bytemuck::{Pod, Zeroable};
 use tenure::{Access, Dispatch, Error, HostArguments, Kernel, KernelSource, Manager, Tensor, op};
 
-/// Invocations in a workgroup.
-const WORKGROUP: u64 = 64;
+use crate::ffi::with_cuda;
+
+/// Invocations in a workgroup, as the text for CUDA has it too.
+pub(crate) const WORKGROUP: u32 = 64;
 
 /// What every kernel gets; each uses what it needs.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
@@ -101,7 +104,7 @@ impl Kernels {
     }
 }
 
-/// A kernel in both forms. `body` is WGSL for element `i` of the last binding; bindings are `x`, `y`, `z` in order.
+/// A kernel in all its forms. `body` is WGSL for element `i` of the last binding; bindings are `x`, `y`, `z` in order.
 fn source(label: &str, bindings: &[Access], host: fn(&mut HostArguments<'_>), body: &str) -> KernelSource {
     let names = &["x", "y", "z"][..bindings.len()];
     let mut text =
@@ -120,7 +123,8 @@ fn source(label: &str, bindings: &[Access], host: fn(&mut HostArguments<'_>), bo
              if i < arrayLength(&{last}) {{ {body} }}\n\
          }}\n"
     );
-    KernelSource::new(label, bindings).host(host).wgsl(text, format!("{label}_kernel"))
+    let entry = format!("{label}_kernel");
+    with_cuda(KernelSource::new(label, bindings).host(host).wgsl(text, entry.clone()), &entry)
 }
 
 /// A dispatch of `kernel` that writes every element of `result`.
@@ -130,7 +134,7 @@ pub fn dispatch(
     result: &Tensor<f32>,
     parameters: Parameters,
 ) -> Dispatch {
-    let groups = result.len().div_ceil(WORKGROUP).max(1);
+    let groups = result.len().div_ceil(WORKGROUP.into()).max(1);
     let groups = u32::try_from(groups).expect("the models here are small");
     inputs
         .iter()

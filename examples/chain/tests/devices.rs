@@ -8,13 +8,9 @@ mod support;
 use std::process::ExitCode;
 
 use chain::image::{self, Image};
-use libtest_mimic::{Arguments, Failed, Trial};
 use support::by_hand::{self, Expected};
 use support::{Folders, names, samples};
-use tenure_conformance::Presence;
-
-/// A test, which gets the backend's name.
-type Test = fn(&str);
+use tenure_conformance::trials::{self, Test};
 
 const TESTS: &[(&str, Test)] = &[
     ("pixels_are_those_of_the_host", pixels_are_those_of_the_host),
@@ -26,27 +22,7 @@ const TESTS: &[(&str, Test)] = &[
 ];
 
 fn main() -> ExitCode {
-    let devices = tenure::BACKENDS.iter().filter(|backend| **backend != "host");
-    let trials = devices.flat_map(|backend| {
-        let presence = Presence::of(backend, || tenure::open(backend));
-        if let Presence::Missing(why) = &presence {
-            eprintln!("{backend} is not run: {why}");
-        }
-        TESTS.iter().map(move |(name, test)| trial(backend, &presence, name, *test))
-    });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
-}
-
-fn trial(backend: &'static str, presence: &Presence, name: &str, test: Test) -> Trial {
-    let name = format!("{backend}::{name}");
-    match presence.clone() {
-        Presence::Here => Trial::test(name, move || {
-            test(backend);
-            Ok(())
-        }),
-        Presence::Missing(_) => Trial::test(name, || Ok(())).with_ignored_flag(true),
-        Presence::Broken(why) => Trial::test(name, || Err(Failed::from(why))),
-    }
+    trials::run(tenure::BACKENDS, tenure::open, TESTS)
 }
 
 /// The results of a batch of the samples, in the order of their names.

@@ -9,19 +9,11 @@ use std::process::Stdio;
 use serde::Deserialize;
 
 use crate::backends::Backend;
+use crate::library::{self, Profile};
 use crate::workspace::{Problem, cargo};
 
 /// The package of the suite and the executable in it.
 pub const PACKAGE: &str = "tenure-conformance";
-
-/// How the executable is compiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
-    /// With debug assertions.
-    Dev,
-    /// With optimisation.
-    Release,
-}
 
 /// How a build ended.
 #[derive(Debug)]
@@ -37,9 +29,7 @@ pub enum Built {
 /// # Errors
 /// Cargo cannot be started, or succeeds without naming an executable.
 pub fn build(backend: &Backend, profile: Profile) -> Result<Built, Problem> {
-    if let Some(package) = backend.library
-        && !build_library(package, profile)?
-    {
+    if !library::build(backend, profile)? {
         return Ok(Built::Refused);
     }
     let mut command = cargo(["build", "--package", PACKAGE, "--bin", PACKAGE, "--no-default-features"]);
@@ -65,17 +55,6 @@ pub fn build(backend: &Backend, profile: Profile) -> Result<Built, Problem> {
     executable
         .map(Built::Ready)
         .ok_or_else(|| Problem::new(format!("cargo built {PACKAGE} but named no executable")))
-}
-
-/// Builds the library that the suite loads, into the folder of the executable. True if it is there.
-fn build_library(package: &'static str, profile: Profile) -> Result<bool, Problem> {
-    let mut command = cargo(["build", "--package", package, "--lib"]);
-    if profile == Profile::Release {
-        command.arg("--release");
-    }
-    let status =
-        command.stdin(Stdio::null()).status().map_err(Problem::while_doing("starting cargo build"))?;
-    Ok(status.success())
 }
 
 /// The part of cargo's messages that matters here.

@@ -24,11 +24,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use self::build::{Built, Profile};
+use self::build::Built;
 use self::progress::Progress;
 use self::protocol::{Case, Status};
 use self::record::{Presence, Record};
 use crate::backends::{self, Backend};
+use crate::library::Profile;
 use crate::terminal::bold;
 use crate::workspace::{Problem, Verdict, root};
 

@@ -17,9 +17,10 @@ pub use self::setup::{REQUIREMENTS, VULKAN_PACKAGES, has_vulkan};
 
 use self::counts::Counts;
 use self::output::Output;
-use crate::backends::BACKENDS;
+use crate::backends::{self, BACKENDS, Backend};
 use crate::conformance;
 use crate::kernels;
+use crate::library::{self, Profile};
 use crate::terminal::{bold, green, red, seconds, table, yellow};
 use crate::tidy;
 use crate::workspace::{Problem, Verdict, cargo};
@@ -77,6 +78,8 @@ const STEPS: &[Step] = &[
         },
     },
     Step { name: "examples on devices", work: || counted(examples_on_devices()) },
+    // A process has one CUDA driver: what runs on the one in software runs apart from what may run on another.
+    Step { name: "examples on softcuda (in software)", work: examples_on_softcuda },
     Step { name: "documentation", work: || plain(documentation()) },
     Step { name: "conformance", work: run_conformance },
     // Last: only these compile CubeCL.
@@ -100,28 +103,60 @@ fn clippy() -> Command {
 
 /// The examples whose results on every device are compared with those of the host, by a test program `devices` each. They
 /// have a feature for every backend.
-const EXAMPLES: &[&str] = &["chain", "logistic_regression"];
+const EXAMPLES: &[&str] = &["autodiff", "chain", "logistic_regression"];
 
 /// The whole workspace is named, so that what it depends on is built with the features that the step before built it with,
 /// and not once more.
-fn examples_on_devices() -> Command {
+fn devices_of_examples() -> Command {
     let mut command = cargo(["test", "--workspace", "--no-fail-fast", "--test", "devices"]);
-    let mut devices: Vec<&str> = device_backends().collect();
     for example in EXAMPLES {
-        for device in &devices {
+        for device in device_backends() {
             command.arg("--features").arg(format!("{example}/{device}"));
         }
     }
-    // As for the suite: where the driver is there, a device that does not open is a failure. The tests read this.
-    let required = required_backends();
-    devices.retain(|device| required.iter().any(|name| name == device));
-    command.env("TENURE_REQUIRE", devices.join(","));
     command
 }
 
+fn examples_on_devices() -> Command {
+    let mut command = devices_of_examples();
+    // As for the suite: where the driver is there, a device that does not open is a failure. The tests read this.
+    let required = required_backends();
+    let devices: Vec<&str> =
+        device_backends().filter(|device| required.iter().any(|name| name == device)).collect();
+    command.env(REQUIRED, devices.join(","));
+    command
+}
+
+/// The same tests of backend `cuda` alone, on the driver in software.
+fn examples_on_softcuda() -> Result<Done, Problem> {
+    let softcuda = backends::find("softcuda").expect("it is in the table");
+    if !(softcuda.expected)() {
+        println!("not run; it needs {}", softcuda.needs);
+        return Ok(Done { passed: true, counts: Counts { skipped: 1, ..Counts::default() } });
+    }
+    if !library::build(softcuda, Profile::Dev)? {
+        return Ok(Done::of(false));
+    }
+    counted(examples_of(softcuda))
+}
+
+/// The examples' tests of the one backend that is a row of the table by another name too.
+fn examples_of(device: &Backend) -> Command {
+    let mut command = devices_of_examples();
+    command.envs(device.environment.iter().copied()).env(REQUIRED, device.feature);
+    // What the driver in software finds wrong fails the process that it found it in.
+    command.env("SOFTCUDA_STRICT", "1");
+    // Tests are named after the backend, which is what its feature is called.
+    command.arg("--").arg(format!("{}::", device.feature));
+    command
+}
+
+/// The variable with the backends that tests may not find to be missing.
+const REQUIRED: &str = "TENURE_REQUIRE";
+
 /// Names that `tenure::open` takes beside the embedded backend's, each of them also a feature.
 fn device_backends() -> impl Iterator<Item = &'static str> {
-    let devices = BACKENDS.iter().filter(|backend| backend.nature == crate::backends::Nature::Device);
+    let devices = BACKENDS.iter().filter(|backend| backend.nature == backends::Nature::Device);
     devices.filter(|backend| backend.name == backend.feature).map(|backend| backend.name)
 }
 
@@ -298,7 +333,19 @@ mod tests {
         assert!(!devices.contains(&"host") && !devices.contains(&"vulkan-staged"), "{devices:?}");
         let command = examples_on_devices();
         let has = |feature: &str| command.get_args().filter(|argument| *argument == feature).count();
-        assert_eq!(["chain/vulkan", "logistic_regression/wgpu"].map(has), [1, 1]);
+        assert_eq!(["chain/vulkan", "logistic_regression/wgpu", "autodiff/cuda"].map(has), [1, 1, 1]);
+    }
+
+    #[test]
+    fn examples_run_on_the_driver_in_software_in_a_process_of_their_own() {
+        let command = examples_of(backends::find("softcuda").unwrap());
+        let is_set = |name: &str, value: &str| {
+            command.get_envs().any(|(key, set)| key == name && set.is_some_and(|set| set == value))
+        };
+        assert!(is_set("TENURE_SOFTCUDA", "1") && is_set("SOFTCUDA_STRICT", "1") && is_set(REQUIRED, "cuda"));
+        assert_eq!(command.get_args().last().unwrap(), "cuda::");
+        let hardware = examples_on_devices();
+        assert!(hardware.get_envs().all(|(key, _)| key != "TENURE_SOFTCUDA"));
     }
 
     #[cfg(unix)]

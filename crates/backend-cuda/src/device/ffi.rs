@@ -9,7 +9,7 @@ use cudarc::driver::sys;
 use tenure_core::BackendError;
 
 use crate::device::{Facts, choose, is_software};
-use crate::error::{Code, DRIVER_FIX, SUCCESS, failed, unavailable};
+use crate::error::{Code, DRIVER_FIX, INVALID_VALUE, SUCCESS, failed, unavailable};
 use crate::ffi::{Current, describe};
 use crate::library::Library;
 
@@ -45,8 +45,8 @@ impl Devices {
     }
 
     /// The device that is meant.
-    pub(crate) fn choose(&self, wanted: Option<&str>) -> Result<sys::CUdevice, BackendError> {
-        self.get(choose(&self.names, wanted)? as c_int)
+    pub(crate) fn choose(&self, wanted: Option<&str>, index: u32) -> Result<sys::CUdevice, BackendError> {
+        self.get(choose(&self.names, wanted, index)? as c_int)
     }
 
     fn get(&self, at: c_int) -> Result<sys::CUdevice, BackendError> {
@@ -134,6 +134,23 @@ pub(crate) fn device_of(current: &Current<'_>) -> Result<sys::CUdevice, BackendE
     let got = unsafe { (current.functions().cuCtxGetDevice)(&mut device) };
     current.check("cuCtxGetDevice", got)?;
     Ok(device)
+}
+
+/// The device that has memory at this address; none if the driver knows of no memory there.
+pub(crate) fn device_at(
+    current: &Current<'_>,
+    address: sys::CUdeviceptr,
+) -> Result<Option<sys::CUdevice>, BackendError> {
+    let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+    let mut device: c_int = 0;
+    // SAFETY: any address may be asked for, and this attribute is a number of 32 bits.
+    let answer = unsafe {
+        (current.functions().cuPointerGetAttribute)(ptr::from_mut(&mut device).cast(), attribute, address)
+    };
+    if answer == INVALID_VALUE {
+        return Ok(None);
+    }
+    current.check("cuPointerGetAttribute", answer).map(|()| Some(device))
 }
 
 /// A failure before there is a context: there is no device to use, and the driver says why.

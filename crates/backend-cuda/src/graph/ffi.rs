@@ -1,25 +1,27 @@
 //! The driver's graphs: the unsafe code.
 //!
-//! Not here: when one is made (`sequence.rs`).
+//! Not here: when one is made (`sequence.rs`), and what its nodes are (`graph.rs`).
 
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
 use cudarc::driver::sys;
+use smallvec::SmallVec;
 use tenure_core::BackendError;
 
+use crate::commands::Launch;
 use crate::commands::ffi::arguments_of;
-use crate::commands::{Command, Launch, Word};
+use crate::error::Code;
 use crate::ffi::{Context, Current, Handle, Stream};
-
-/// Bytes of one node that copies. Its bytes are a row, and the driver's limit of a row is below 2 GiB.
-const MOST_COPIED: usize = 1 << 30;
+use crate::graph::{Copy, Set, Side, Work};
+use crate::library::ffi::Functions;
 
 /// A graph that nodes are added to.
 pub(crate) struct Template {
     raw: Handle<sys::CUgraph_st>,
-    /// The node that the next one comes after.
-    last: Option<Handle<sys::CUgraphNode_st>>,
+    /// By number, in the order in which they were added.
+    nodes: Vec<Handle<sys::CUgraphNode_st>>,
     context: Arc<Context>,
 }
 
@@ -29,125 +31,70 @@ impl Template {
         // SAFETY: the place takes a handle; there are no flags.
         let made = unsafe { (current.functions().cuGraphCreate)(&mut raw, 0) };
         current.check("cuGraphCreate", made)?;
-        Ok(Template { raw: Handle(raw), last: None, context: current.context.clone() })
+        Ok(Template { raw: Handle(raw), nodes: Vec::new(), context: current.context.clone() })
     }
 
-    /// Adds a command after all others. What it names lives as long as what is made of the graph: see [`Stream::put`].
-    pub(crate) fn add(&mut self, current: &Current<'_>, command: &Command) -> Result<(), BackendError> {
-        match *command {
-            Command::ToDevice { from, to, bytes } => {
-                let copy = Copy { from: Side::Host(from), to: Side::Device(to), bytes };
-                self.add_copy(current, &copy)
+    /// Adds a node after those with these numbers: work, or nothing but the order. What work names lives as long as what is made
+    /// of the graph: see [`Stream::put`].
+    pub(crate) fn add(
+        &mut self,
+        current: &Current<'_>,
+        work: Option<&Work<'_>>,
+        after: &[usize],
+    ) -> Result<(), BackendError> {
+        let (graph, context) = (self.raw.0, self.context.raw.0);
+        match work {
+            None => self.node(current, "cuGraphAddEmptyNode", after, |functions, node, after| {
+                // SAFETY: the graph is alive, and the nodes before are its own.
+                unsafe { (functions.cuGraphAddEmptyNode)(node, graph, after.as_ptr(), after.len()) }
+            }),
+            Some(Work::Copy(copy)) => {
+                let parameters = copy_parameters(copy);
+                self.node(current, "cuGraphAddMemcpyNode", after, |functions, node, after| {
+                    let (first, count) = (after.as_ptr(), after.len());
+                    // SAFETY: as above, and the parameters are complete.
+                    unsafe {
+                        (functions.cuGraphAddMemcpyNode)(node, graph, first, count, &parameters, context)
+                    }
+                })
             }
-            Command::ToHost { from, to, bytes } => {
-                let copy = Copy { from: Side::Device(from), to: Side::Host(to), bytes };
-                self.add_copy(current, &copy)
+            Some(Work::Set(set)) => {
+                let parameters = set_parameters(set);
+                self.node(current, "cuGraphAddMemsetNode", after, |functions, node, after| {
+                    let (first, count) = (after.as_ptr(), after.len());
+                    // SAFETY: as above.
+                    unsafe {
+                        (functions.cuGraphAddMemsetNode)(node, graph, first, count, &parameters, context)
+                    }
+                })
             }
-            Command::Copy { from, to, bytes } => {
-                let copy = Copy { from: Side::Device(from), to: Side::Device(to), bytes };
-                self.add_copy(current, &copy)
+            Some(Work::Launch(launch)) => {
+                let mut arguments = arguments_of(launch);
+                let parameters = launch_parameters(launch, &mut arguments);
+                self.node(current, "cuGraphAddKernelNode", after, |functions, node, after| {
+                    let (first, count) = (after.as_ptr(), after.len());
+                    // SAFETY: as above; there are as many arguments as the function takes, and they are copied before this
+                    // returns.
+                    unsafe { (functions.cuGraphAddKernelNode_v2)(node, graph, first, count, &parameters) }
+                })
             }
-            Command::Set { to, word, count } => self.add_set(current, to, word, count),
-            Command::Launch(ref launch) => self.add_launch(current, launch),
         }
     }
 
-    fn add_copy(&mut self, current: &Current<'_>, copy: &Copy) -> Result<(), BackendError> {
-        let parts = (0..copy.bytes).step_by(MOST_COPIED);
-        parts.map(|start| copy.part(start)).try_for_each(|part| self.add_part(current, &part))
-    }
-
-    fn add_part(&mut self, current: &Current<'_>, copy: &Copy) -> Result<(), BackendError> {
-        let parameters = copy.parameters();
-        let after = self.after();
-        let mut node = ptr::null_mut();
-        // SAFETY: the graph and the node before are alive, and the parameters are complete.
-        let added = unsafe {
-            (current.functions().cuGraphAddMemcpyNode)(
-                &mut node,
-                self.raw.0,
-                after.as_ptr(),
-                after.len(),
-                &parameters,
-                self.context.raw.0,
-            )
-        };
-        current.check("cuGraphAddMemcpyNode", added)?;
-        self.last = Some(Handle(node));
-        Ok(())
-    }
-
-    fn add_set(
+    /// Lets `add` make a node after others.
+    fn node(
         &mut self,
         current: &Current<'_>,
-        to: u64,
-        word: Word,
-        count: usize,
+        operation: &'static str,
+        after: &[usize],
+        add: impl FnOnce(&Functions, &mut sys::CUgraphNode, &[sys::CUgraphNode]) -> Code,
     ) -> Result<(), BackendError> {
-        let parameters = sys::CUDA_MEMSET_NODE_PARAMS {
-            dst: to,
-            pitch: 0,
-            value: word.value(),
-            elementSize: word.bytes() as u32,
-            width: count,
-            height: 1,
-        };
-        let after = self.after();
+        let after: SmallVec<[sys::CUgraphNode; 8]> = after.iter().map(|at| self.nodes[*at].0).collect();
         let mut node = ptr::null_mut();
-        // SAFETY: as in `add_copy`.
-        let added = unsafe {
-            (current.functions().cuGraphAddMemsetNode)(
-                &mut node,
-                self.raw.0,
-                after.as_ptr(),
-                after.len(),
-                &parameters,
-                self.context.raw.0,
-            )
-        };
-        current.check("cuGraphAddMemsetNode", added)?;
-        self.last = Some(Handle(node));
+        let added = add(current.functions(), &mut node, &after);
+        current.check(operation, added)?;
+        self.nodes.push(Handle(node));
         Ok(())
-    }
-
-    fn add_launch(&mut self, current: &Current<'_>, launch: &Launch) -> Result<(), BackendError> {
-        let mut arguments = arguments_of(launch);
-        let ([x, y, z], [bx, by, bz]) = (launch.grid, launch.program.block);
-        let parameters = sys::CUDA_KERNEL_NODE_PARAMS {
-            func: launch.program.function.0,
-            gridDimX: x,
-            gridDimY: y,
-            gridDimZ: z,
-            blockDimX: bx,
-            blockDimY: by,
-            blockDimZ: bz,
-            sharedMemBytes: launch.program.shared_bytes,
-            kernelParams: arguments.as_mut_ptr(),
-            extra: ptr::null_mut(),
-            kern: ptr::null_mut(),
-            ctx: ptr::null_mut(),
-        };
-        let after = self.after();
-        let mut node = ptr::null_mut();
-        // SAFETY: as in `add_copy`; there are as many arguments as the function takes, and they are copied before this
-        // returns.
-        let added = unsafe {
-            (current.functions().cuGraphAddKernelNode_v2)(
-                &mut node,
-                self.raw.0,
-                after.as_ptr(),
-                after.len(),
-                &parameters,
-            )
-        };
-        current.check("cuGraphAddKernelNode", added)?;
-        self.last = Some(Handle(node));
-        Ok(())
-    }
-
-    /// What the next node comes after.
-    fn after(&self) -> Vec<sys::CUgraphNode> {
-        self.last.iter().map(|node| node.0).collect()
     }
 
     /// The graph as the device takes it.
@@ -194,76 +141,82 @@ impl Drop for Executable {
 }
 
 /// A copy of one row of bytes.
-struct Copy {
-    from: Side,
-    to: Side,
-    bytes: usize,
-}
-
-#[derive(Clone, Copy)]
-enum Side {
-    Host(usize),
-    Device(u64),
-}
-
-impl Side {
-    fn at(self, start: usize) -> Self {
-        match self {
-            Side::Host(address) => Side::Host(address + start),
-            Side::Device(address) => Side::Device(address + start as u64),
-        }
-    }
-
-    fn memory_type(&self) -> sys::CUmemorytype {
-        match self {
-            Side::Host(_) => sys::CUmemorytype::CU_MEMORYTYPE_HOST,
-            Side::Device(_) => sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
-        }
-    }
-
-    fn host(&self) -> usize {
-        if let Side::Host(address) = self { *address } else { 0 }
-    }
-
-    fn device(&self) -> u64 {
-        if let Side::Device(address) = self { *address } else { 0 }
+fn copy_parameters(copy: &Copy) -> sys::CUDA_MEMCPY3D {
+    let (from, to) = (Address::of(copy.from), Address::of(copy.to));
+    sys::CUDA_MEMCPY3D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcZ: 0,
+        srcLOD: 0,
+        srcMemoryType: from.memory_type,
+        srcHost: ptr::with_exposed_provenance(from.host),
+        srcDevice: from.device,
+        srcArray: ptr::null_mut(),
+        reserved0: ptr::null_mut(),
+        srcPitch: copy.bytes,
+        srcHeight: 1,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstZ: 0,
+        dstLOD: 0,
+        dstMemoryType: to.memory_type,
+        dstHost: ptr::with_exposed_provenance_mut(to.host),
+        dstDevice: to.device,
+        dstArray: ptr::null_mut(),
+        reserved1: ptr::null_mut(),
+        dstPitch: copy.bytes,
+        dstHeight: 1,
+        WidthInBytes: copy.bytes,
+        Height: 1,
+        Depth: 1,
     }
 }
 
-impl Copy {
-    /// The bytes from `start` on that one node copies.
-    fn part(&self, start: usize) -> Self {
-        let bytes = (self.bytes - start).min(MOST_COPIED);
-        Copy { from: self.from.at(start), to: self.to.at(start), bytes }
-    }
+/// A side of a copy in the driver's terms: one of the two addresses counts.
+struct Address {
+    memory_type: sys::CUmemorytype,
+    host: usize,
+    device: u64,
+}
 
-    fn parameters(&self) -> sys::CUDA_MEMCPY3D {
-        sys::CUDA_MEMCPY3D {
-            srcXInBytes: 0,
-            srcY: 0,
-            srcZ: 0,
-            srcLOD: 0,
-            srcMemoryType: self.from.memory_type(),
-            srcHost: ptr::with_exposed_provenance(self.from.host()),
-            srcDevice: self.from.device(),
-            srcArray: ptr::null_mut(),
-            reserved0: ptr::null_mut(),
-            srcPitch: self.bytes,
-            srcHeight: 1,
-            dstXInBytes: 0,
-            dstY: 0,
-            dstZ: 0,
-            dstLOD: 0,
-            dstMemoryType: self.to.memory_type(),
-            dstHost: ptr::with_exposed_provenance_mut(self.to.host()),
-            dstDevice: self.to.device(),
-            dstArray: ptr::null_mut(),
-            reserved1: ptr::null_mut(),
-            dstPitch: self.bytes,
-            dstHeight: 1,
-            WidthInBytes: self.bytes,
-            Height: 1,
-            Depth: 1,
+impl Address {
+    fn of(side: Side) -> Self {
+        match side {
+            Side::Host(host) => {
+                Address { memory_type: sys::CUmemorytype::CU_MEMORYTYPE_HOST, host, device: 0 }
+            }
+            Side::Device(device) => {
+                Address { memory_type: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE, host: 0, device }
+            }
         }
+    }
+}
+
+fn set_parameters(set: &Set) -> sys::CUDA_MEMSET_NODE_PARAMS {
+    sys::CUDA_MEMSET_NODE_PARAMS {
+        dst: set.to,
+        pitch: 0,
+        value: set.word.value(),
+        elementSize: set.word.bytes() as u32,
+        width: set.count,
+        height: 1,
+    }
+}
+
+fn launch_parameters(launch: &Launch, arguments: &mut [*mut c_void]) -> sys::CUDA_KERNEL_NODE_PARAMS {
+    let ([x, y, z], [bx, by, bz]) = (launch.grid, launch.program.block);
+    sys::CUDA_KERNEL_NODE_PARAMS {
+        func: launch.program.function.0,
+        gridDimX: x,
+        gridDimY: y,
+        gridDimZ: z,
+        blockDimX: bx,
+        blockDimY: by,
+        blockDimZ: bz,
+        sharedMemBytes: launch.program.shared_bytes,
+        kernelParams: arguments.as_mut_ptr(),
+        extra: ptr::null_mut(),
+        kern: ptr::null_mut(),
+        ctx: ptr::null_mut(),
     }
 }

@@ -52,6 +52,7 @@ functions! {
     cuCtxGetDevice(*mut CUdevice);
     cuThreadExchangeStreamCaptureMode(*mut c_uint);
     cuMemGetInfo_v2(*mut usize, *mut usize);
+    cuPointerGetAttribute(*mut c_void, sys::CUpointer_attribute, CUdeviceptr);
     cuStreamCreate(*mut CUstream, c_uint);
     cuStreamDestroy_v2(CUstream);
     cuStreamSynchronize(CUstream);
@@ -93,6 +94,7 @@ functions! {
     cuGraphAddMemcpyNode(
         *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const sys::CUDA_MEMCPY3D, CUcontext,
     );
+    cuGraphAddEmptyNode(*mut CUgraphNode, CUgraph, *const CUgraphNode, usize);
     cuGraphAddMemsetNode(
         *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const sys::CUDA_MEMSET_NODE_PARAMS, CUcontext,
     );

@@ -112,6 +112,29 @@ fn every_code_of_a_loss_is_one() {
     }
 }
 
+/// The thread that watches a queue cannot begin: nobody would ever tell what completes, so that is a loss, and no wait hangs.
+#[test]
+fn a_queue_that_nobody_can_watch_is_lost() {
+    alone_with("faults::a_queue_that_nobody_can_watch_is_lost", &[("SOFTCUDA_QUIET", "1")], || {
+        let manager = manager();
+        let scope = manager.scope("s").unwrap();
+        let tensor = scope.tensor::<u32>(64).unwrap();
+        let sequence = scope.sequence().unwrap();
+        sequence.record(op::fill(&tensor, 1_u32)).unwrap();
+        let kernel = manager.kernel(&increment()).unwrap();
+        // The calls of the thread that evaluates: one for each operation that is encoded, one for submitting.
+        inject("cuCtxPushCurrent_v2", 3, 1);
+        let error = sequence.evaluate().and_then(|execution| execution.wait()).unwrap_err();
+        assert!(error.is_device_lost() && error.to_string().contains("events are lost"), "{error}");
+        assert!(!error.to_string().contains("restart"), "{error}");
+        drop((sequence, scope, tensor, kernel));
+        manager.close().unwrap();
+        drop(manager);
+        let again = self::manager();
+        assert_eq!(again.tensor_from("t", &[5_u32; 4]).unwrap().read().unwrap(), [5; 4]);
+    });
+}
+
 /// The driver fails half-way through a submission: it is told, what was in the stream by then has ended, and the next
 /// submission works.
 #[test]

@@ -5,13 +5,14 @@
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use libloading::os::unix::{Library, Symbol};
 use tenure_backend_cuda::cudarc::driver::sys;
-use tenure_backend_cuda::{CudaBackend, CudaOptions};
+use tenure_backend_cuda::{CudaBackend, CudaMemory, CudaOptions};
 use tenure_core::kernel::CudaProgram;
-use tenure_core::{BackendError, KernelSource};
+use tenure_core::{BackendError, Error, KernelSource, Manager, Tensor, TensorOptions};
 
 /// A function of the driver that is open. Its symbols are everybody's.
 fn function<F>(name: &str) -> Symbol<F> {
@@ -112,13 +113,18 @@ pub fn is_idle(stream: sys::CUstream) -> bool {
 pub struct EngineContext(pub usize);
 
 impl EngineContext {
-    /// Makes one; it is current on this thread.
+    /// Makes one on the first device; it is current on this thread.
     pub fn new() -> Self {
+        EngineContext::on(0)
+    }
+
+    /// Makes one on a device; it is current on this thread.
+    pub fn on(device: i32) -> Self {
         let create =
             function::<unsafe extern "C" fn(*mut sys::CUcontext, c_uint, c_int) -> c_uint>("cuCtxCreate_v2");
         let mut context = ptr::null_mut();
         // SAFETY: the place takes a handle; the driver is initialised.
-        let made = unsafe { create(&mut context, 0, 0) };
+        let made = unsafe { create(&mut context, 0, device) };
         assert_eq!(made, 0);
         EngineContext(context.expose_provenance())
     }
@@ -151,6 +157,39 @@ pub fn current_context() -> usize {
     let got = unsafe { get(&mut context) };
     assert_eq!(got, 0);
     context.expose_provenance()
+}
+
+/// Makes a context current on this thread, or none by 0.
+pub fn set_current_context(context: usize) {
+    let set = function::<unsafe extern "C" fn(sys::CUcontext) -> c_uint>("cuCtxSetCurrent");
+    // SAFETY: it is a context of the driver's that is alive, or none.
+    let answer = unsafe { set(ptr::with_exposed_provenance_mut(context)) };
+    assert_eq!(answer, 0);
+}
+
+/// The device that an address is of.
+pub fn device_of(address: u64) -> i32 {
+    let get = function::<unsafe extern "C" fn(*mut c_void, c_uint, sys::CUdeviceptr) -> c_uint>(
+        "cuPointerGetAttribute",
+    );
+    let mut device = -1;
+    // SAFETY: attribute 9 is a number of 32 bits.
+    let got = unsafe { get(ptr::from_mut(&mut device).cast(), 9, address) };
+    assert_eq!(got, 0);
+    device
+}
+
+/// Makes a tensor of memory at an address. True in the flag once it is given back.
+pub fn adopt(
+    manager: &Manager,
+    memory: CudaMemory,
+    elements: u64,
+    released: &Arc<AtomicBool>,
+) -> Result<Tensor<u32>, Error> {
+    let options = TensorOptions::builder().shape([elements]).label("lent").build();
+    let released = released.clone();
+    // SAFETY: the tests lend what they keep until it is given back, or what is refused.
+    unsafe { manager.adopt_tensor(memory, options, move || released.store(true, Ordering::Release)) }
 }
 
 /// Adds PTX to a source.

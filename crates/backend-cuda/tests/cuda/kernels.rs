@@ -72,7 +72,7 @@ fn the_first_form_that_fits_is_taken() {
         let cuda_cpp = || CudaProgram::new("extern \"C\" __global__ void kernel(float *x) {}", [1, 1, 1]);
         let error = refusal(&manager, &with_cuda_cpp(source(), cuda_cpp(), "kernel"));
         assert_eq!(error.kind, BackendErrorKind::Unsupported);
-        assert!(error.message.contains("CUDA C++"), "{error}");
+        assert!(error.message.contains("CUDA C++: the driver in software takes PTX only"), "{error}");
         let newer = body(".param .u64 a").replace("sm_80", "sm_120");
         let both = with_ptx(source(), CudaProgram::new(newer, [1, 1, 1]), "kernel");
         let both = with_cuda_cpp(both, cuda_cpp(), "kernel");

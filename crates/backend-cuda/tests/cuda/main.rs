@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 
 mod contexts;
+mod devices;
 mod faults;
 mod ffi;
 mod graphs;

@@ -3,10 +3,10 @@
 //! Not here: memory that is used on two queues (`streams.rs`).
 
 use tenure_backend_cuda::CudaBackend;
-use tenure_core::{Error, QueueId, op};
+use tenure_core::{BackendErrorKind, Error, QueueId, op};
 
 use crate::ffi::{Gate, calls, inject, live, violations};
-use crate::support::{alone, alone_with, manager};
+use crate::support::{alone, alone_with, increment, manager};
 
 /// The device has no room while memory is cached: it is trimmed, and the allocation succeeds. With nothing to trim the error
 /// says so (L20).
@@ -41,6 +41,79 @@ fn an_allocation_that_fails_once_is_tried_again() {
         drop(tensor);
         assert!(manager.close().unwrap().is_clean());
         drop(manager);
+    });
+}
+
+/// There is no pinned memory to be had while some is kept idle: it goes back first. With none kept the error says so, and the
+/// next attempt works.
+#[test]
+fn pinned_memory_that_is_idle_makes_room() {
+    alone("memory::pinned_memory_that_is_idle_makes_room", || {
+        let manager = manager();
+        let scope = manager.scope("s").unwrap();
+        let tensor = scope.tensor::<u8>(4 << 20).unwrap();
+        let upload = |bytes: usize| op::upload(tensor.view(0..bytes as u64).unwrap(), &vec![7_u8; bytes]);
+        scope.evaluate([upload(1 << 20)]).unwrap().wait().unwrap();
+        manager.wait_idle().unwrap();
+        assert_eq!(live("host"), 1, "it is kept");
+        inject("cuMemHostAlloc", 1, 2);
+        scope.evaluate([upload(2 << 20)]).unwrap().wait().unwrap();
+        assert_eq!(live("host"), 1, "the one went for the other");
+        manager.wait_idle().unwrap();
+        manager.trim().unwrap();
+        assert_eq!(live("host"), 0);
+        inject("cuMemHostAlloc", 1, 2);
+        let error = scope.evaluate([upload(3 << 20)]).map(|_| ()).unwrap_err();
+        assert!(
+            matches!(&error, Error::Backend(error) if error.kind == BackendErrorKind::OutOfMemory),
+            "{error}"
+        );
+        scope.evaluate([upload(3 << 20)]).unwrap().wait().unwrap();
+        assert_eq!(tensor.read().unwrap()[..3 << 20], vec![7; 3 << 20]);
+        scope.finish_blocking().unwrap();
+        drop((scope, tensor));
+        assert!(manager.close().unwrap().is_clean());
+        drop(manager);
+        assert_eq!((live("host"), violations()), (0, 0));
+    });
+}
+
+/// Tensors have all of the device's memory, in use or cached: dispatches run all the same, in a stream and as graphs.
+#[test]
+fn a_full_device_runs_dispatches_with_parameters() {
+    let test = "memory::a_full_device_runs_dispatches_with_parameters";
+    alone_with(test, &[("SOFTCUDA_MEMORY", "64M")], || {
+        let manager = manager();
+        let scope = manager.scope("s").unwrap();
+        let kernel = manager.kernel(&increment()).unwrap();
+        let tensor = manager.tensor_from("t", &[1_u32; 64]).unwrap();
+        let mut all = Vec::new();
+        let error = loop {
+            match manager.tensor::<u8>(2 << 20) {
+                Ok(tensor) => all.push(tensor),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::OutOfMemory(_)), "{error}");
+        let copies = calls("cuMemcpyHtoDAsync_v2");
+        for in_use in [true, false] {
+            // Its lengths are parameters of the backend's own.
+            let sequence = scope.sequence().unwrap();
+            sequence.record(op::dispatch(&kernel).bind(&tensor)).unwrap();
+            for _ in 0..3 {
+                sequence.evaluate().unwrap().wait().unwrap();
+            }
+            assert_eq!(tensor.read().unwrap(), [if in_use { 4 } else { 7 }; 64]);
+            drop(sequence);
+            all.clear();
+            assert!(manager.memory().cached.bytes >= 32 << 20);
+        }
+        assert_eq!(calls("cuMemcpyHtoDAsync_v2"), copies, "there was no room to copy them to");
+        scope.finish_blocking().unwrap();
+        drop((scope, kernel, tensor));
+        assert!(manager.close().unwrap().is_clean());
+        drop(manager);
+        assert_eq!((live(""), violations()), (0, 0));
     });
 }
 

@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output};
 
-use tenure_backend_cuda::CudaBackend;
+use tenure_backend_cuda::{CudaBackend, CudaOptions};
 use tenure_core::kernel::CudaProgram;
 use tenure_core::{Access, KernelSource, Manager, ManagerOptions, TrimPolicy};
 
@@ -48,6 +48,12 @@ pub fn in_child(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) -> 
 
 pub fn backend() -> CudaBackend {
     CudaBackend::new().unwrap_or_else(|error| panic!("the driver in software opens: {error}"))
+}
+
+/// A backend on one of several devices in software.
+pub fn backend_of(index: u32) -> CudaBackend {
+    let options = CudaOptions::builder().index(index).build();
+    CudaBackend::with_options(&options).unwrap_or_else(|error| panic!("device {index} opens: {error}"))
 }
 
 /// A manager that trims when it is told to.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::finish_wait::FinishWait;
 use crate::engine::jobs::Job;
-use crate::engine::scopes::{Entry, Phase, ScopeCell};
+use crate::engine::scopes::{Phase, ScopeCell};
 use crate::engine::wait::deadline_after;
 use crate::engine::{Engine, frames};
 use crate::error::Error;
@@ -212,7 +212,7 @@ impl Engine {
 
     /// What is held, by whom (L28).
     fn take_stock(self: &Arc<Self>) -> Found {
-        let mut scopes: Vec<Arc<ScopeCell>> = self.roots.lock().clone();
+        let mut scopes: Vec<Arc<ScopeCell>> = self.roots.lock().values().cloned().collect();
         let mut unfinished = Vec::new();
         let mut keepers: HashMap<u64, Keepers> = HashMap::new();
         let mut at = 0;
@@ -221,11 +221,8 @@ impl Engine {
             at += 1;
             let hooks = {
                 let inner = scope.inner.lock();
-                scopes.extend(inner.stack.values().filter_map(|entry| match entry {
-                    Entry::Child(child) => Some(child.clone()),
-                    _ => None,
-                }));
-                let hooks = inner.registrations.iter().map(|hook| hook.label.clone()).collect();
+                scopes.extend(inner.stack.children().cloned());
+                let hooks = inner.registrations.labels();
                 (inner.phase == Phase::Open).then_some(hooks)
             };
             if let Some(hooks) = hooks {
@@ -296,7 +293,7 @@ impl Engine {
     }
 
     fn last_root(&self) -> Option<Arc<ScopeCell>> {
-        self.roots.lock().last().cloned()
+        self.roots.lock().last_key_value().map(|(_, root)| root.clone())
     }
 
     /// Waits until everything submitted has retired. False if the time was over first.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::execution::ExecutionCell;
+use crate::engine::hook_run::HookRun;
 use crate::engine::quarantine::Quarantine;
-use crate::engine::registration::{HookRun, Registration};
 use crate::engine::scopes::ScopeCell;
 use crate::engine::wakers::wake_each;
 use crate::error::Error;
@@ -16,7 +16,8 @@ use crate::report::{CleanupErrorKind, DetachedHook};
 
 /// A hook that runs with a deadline.
 pub(crate) struct RunningHook {
-    pub registration: Arc<Registration>,
+    /// Its place among the registrations.
+    pub place: usize,
     pub execution: Option<Arc<ExecutionCell>>,
     pub started: Instant,
     pub deadline: Instant,
@@ -35,25 +36,21 @@ impl ScopeCell {
             Some(hook) if hook.deadline <= now => inner.running_hook.take(),
             _ => None,
         };
-        let finish = inner.finish.deadline.filter(|at| *at > now && inner.result.is_none());
+        let finish = inner.finish.deadline.filter(|at| *at > now && !inner.has_finished());
         let Some(hook) = overdue else {
             let running = inner.running_hook.as_ref().map(|hook| hook.deadline);
             drop(inner);
             wake_each(wakers);
             return finish.into_iter().chain(running).min();
         };
-        let registration = &hook.registration;
-        registration.count_run(hook.started.elapsed(), true);
-        let late = Arc::new(Error::TimedOut {
-            what: format!("hook `{}`", registration.label).into(),
-            after: hook.after,
-        });
-        let error =
-            self.cleanup_error(CleanupErrorKind::TimedOut, registration, hook.execution.as_deref(), late);
+        inner.registrations.count_run(hook.place, hook.started.elapsed(), true);
+        let label = inner.registrations.at(hook.place).label.clone();
+        let late = Arc::new(Error::TimedOut { what: format!("hook `{label}`").into(), after: hook.after });
+        let error = self.cleanup_error(CleanupErrorKind::TimedOut, &label, hook.execution.as_deref(), late);
         let surplus = inner.add_error(error);
         let quarantine = inner.quarantine.get_or_insert_with(|| Arc::new(Quarantine::default())).clone();
         quarantine.hook_left();
-        self.engine.detached_hook(self.detached(registration));
+        self.engine.detached_hook(self.detached(label));
         let parked = inner.parked.take();
         let phase = inner.phase;
         if parked.is_none() {
@@ -62,9 +59,9 @@ impl ScopeCell {
         }
         drop(inner);
         drop(surplus);
-        self.emit_hook(registration, hook.execution.as_deref(), HookEnd::TimedOut);
+        self.emit_hook(hook.place, hook.execution.as_deref(), HookEnd::TimedOut);
         match parked {
-            Some(run) => self.engine.outlive_elsewhere(self, run),
+            Some(run) => self.engine.outlive_elsewhere(self, *run),
             None => self.engine.replace_cleanup_thread(hook.generation),
         }
         self.push_to_cleanup_thread(phase);
@@ -84,22 +81,26 @@ impl ScopeCell {
         std::mem::take(&mut inner.finish.unattended).then_some(error)
     }
 
-    fn detached(&self, registration: &Registration) -> DetachedHook {
-        DetachedHook { hook: registration.label.clone(), scope: self.label.clone() }
+    fn detached(&self, hook: Arc<str>) -> DetachedHook {
+        DetachedHook { hook, scope: self.label.clone() }
     }
 
-    pub(crate) fn hook_came_back(self: &Arc<Self>, registration: &Registration) {
-        let quarantine = self.inner.lock().quarantine.clone();
+    /// A hook that outlived its deadline has come back.
+    pub(crate) fn hook_came_back(self: &Arc<Self>, place: usize) {
+        let (quarantine, label) = {
+            let inner = self.inner.lock();
+            (inner.quarantine.clone(), inner.registrations.at(place).label.clone())
+        };
         let quarantine = quarantine.expect("a revoked hook has a quarantine");
-        quarantine.hook_returned(&self.engine, &self.detached(registration));
+        quarantine.hook_returned(&self.engine, &self.detached(label));
     }
 
     /// Polls a hook that outlived its deadline to its end, on this detached thread.
     pub(crate) fn outlive(self: &Arc<Self>, mut run: HookRun) {
-        let registration = run.registration.clone();
+        let place = run.place;
         let end = std::future::poll_fn(|context| run.poll(context));
         // The result came too late: it was recorded as timed out.
         let _late = self.engine.block_on(end, None);
-        self.hook_came_back(&registration);
+        self.hook_came_back(place);
     }
 }

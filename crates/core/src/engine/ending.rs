@@ -4,16 +4,14 @@
 
 use std::sync::Arc;
 
-use crate::cleanup::Period;
 use crate::engine::execution::ExecutionCell;
-use crate::engine::quiet::quietly;
-use crate::engine::registration::Registration;
 use crate::engine::scopes::{Phase, ScopeCell, ScopeInner};
 use crate::engine::wakers::wake_each;
 use crate::error::{CleanupFailure, Error};
 use crate::event::EventKind;
 use crate::report::{CleanupError, CleanupErrorKind, MAX_REPORTED_ERRORS, Outcome, ScopeReport};
 use crate::sync::MutexGuard;
+use crate::sync::atomic::Ordering;
 use crate::tensor::TensorHandle;
 
 impl ScopeCell {
@@ -73,13 +71,15 @@ impl ScopeCell {
     }
 
     /// The scope leaves its parent or the manager, its arena goes back, and the policy trims (L21).
-    pub(crate) fn let_go(self: &Arc<Self>) {
+    pub(crate) fn let_go(self: &Arc<Self>, entry: Option<u64>) {
         // Closing waits: the scope is no root any more, and not yet done with the driver.
         let _pass = self.engine.gate.enter();
         self.release_arena();
-        let last_root = self.engine.remove_scope(self);
+        let last_root = self.engine.remove_scope(self, entry);
         let trimmed = self.engine.after_finish(last_root).bytes;
-        self.inner.lock().finish.trimmed = Some(trimmed);
+        if trimmed > 0 {
+            self.inner.lock().finish.trimmed = Some(trimmed);
+        }
     }
 
     /// The end: the report, and everybody who waits.
@@ -88,12 +88,12 @@ impl ScopeCell {
             self.record_loss(&mut inner);
         }
         let outcome = self.outcome(&inner).unwrap_or(Outcome::Completed);
-        let registrations = std::mem::take(&mut inner.registrations);
+        let late = inner.running > 0;
         let report = ScopeReport {
             scope: self.label.clone(),
             outcome,
-            executions: inner.executions,
-            hooks: registrations.iter().map(|registration| registration.report()).collect(),
+            executions: self.submitted.load(Ordering::Relaxed),
+            hooks: inner.registrations.report(),
             released_tensors: inner.finish.released_tensors,
             released_bytes: inner.finish.released_bytes,
             trimmed_bytes: inner.finish.trimmed.unwrap_or(0),
@@ -110,31 +110,19 @@ impl ScopeCell {
                 report,
             }))),
         };
-        let late = inner.running > 0;
         inner.phase = Phase::Finished(outcome);
+        self.finished.store(true, Ordering::Release);
         inner.result = Some(result);
         inner.runner = None;
-        if !late {
-            inner.execution_hooks.take();
-        }
+        let parent = if inner.finish.below_parent { self.parent.lock().take() } else { None };
+        // What hooks captured goes with their last run. Late executions still need theirs.
+        let spent = inner.registrations.retire(late);
         let wakers = inner.wakers.take();
         drop(inner);
-        // What hooks captured goes with their last run. Late executions still need theirs.
-        retire_bodies(
-            registrations.iter().filter(|registration| !late || registration.period != Period::Execution),
-        );
-        drop(registrations);
+        drop(spent);
         // A long chain of scopes must not be dropped by recursion.
-        let parent = self.parent.lock().take();
         drop(parent);
         self.engine.emit(Some(self), None, || EventKind::ScopeFinished(outcome));
         wake_each(wakers);
-    }
-}
-
-/// Drops what hooks captured, after their last run and with no lock held. A destructor that panics stops no other.
-pub(crate) fn retire_bodies<'a>(registrations: impl Iterator<Item = &'a Arc<Registration>>) {
-    for registration in registrations {
-        quietly(|| registration.retire_body());
     }
 }

@@ -5,7 +5,6 @@
 //! so that any other waiter, or the cleanup thread, goes on with it (L18). The order of finishing is the order
 //! of the questions in [`ScopeCell::next`].
 
-use crate::engine::ending::retire_bodies;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
@@ -13,13 +12,15 @@ use std::time::Instant;
 use crate::cleanup::{CleanupContext, ExecutionInfo, HookClass, Period};
 use crate::engine::deadlines::RunningHook;
 use crate::engine::execution::ExecutionCell;
-use crate::engine::registration::{HookRun, Registration, RunEnd};
-use crate::engine::scopes::{Entry, Phase, ScopeCell, ScopeInner};
-use crate::engine::wakers::{Waiter, wake_each};
+use crate::engine::hook_run::{HookRun, RunEnd};
+use crate::engine::scopes::{Phase, ScopeCell, ScopeInner};
+use crate::engine::stack::Entry;
+use crate::engine::wakers::{NOBODY, Waiter, wake_each};
 use crate::error::{EndOfLife, Error, SharedError};
 use crate::event::{EventKind, HookEnd};
 use crate::report::{CleanupError, CleanupErrorKind, Outcome, ScopeReport};
 use crate::sync::MutexGuard;
+use crate::sync::atomic::Ordering;
 
 /// How far finishing is.
 #[derive(Default)]
@@ -28,8 +29,6 @@ pub(crate) struct FinishState {
     pub entry: Option<u64>,
     /// The scope below that has to finish first.
     pub child: Option<Arc<ScopeCell>>,
-    /// Hooks have deadlines: only the cleanup thread runs them, so that finish can return (L16).
-    pub needs_cleanup_thread: bool,
     pub requested: Option<Outcome>,
     /// When waiting for executions ends.
     pub deadline: Option<Instant>,
@@ -38,10 +37,23 @@ pub(crate) struct FinishState {
     pub waiters: usize,
     /// Nobody waits for the result.
     pub unattended: bool,
+    /// It had a parent when it finished, which may ask for the result.
+    pub below_parent: bool,
     pub released_tensors: u64,
     pub released_bytes: u64,
     /// Bytes that the policy's trim gave back; none before the trim.
     pub trimmed: Option<u64>,
+}
+
+/// How a call to finish found the scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// It was open, and finishes from now on.
+    Begun,
+    /// Somebody else has begun.
+    UnderWay,
+    /// It has finished.
+    Over(Outcome),
 }
 
 /// How much of the cleanup is wanted.
@@ -64,6 +76,8 @@ enum Next {
     Child(Arc<ScopeCell>),
     /// Nothing is left in this mode.
     Idle,
+    /// The scope has finished.
+    Ended,
 }
 
 /// How a turn of the runner ended.
@@ -91,7 +105,7 @@ impl Wake for ScopeWaker {
 
 impl ScopeCell {
     pub(crate) fn has_result(&self) -> bool {
-        self.inner.lock().result.is_some()
+        self.finished.load(Ordering::Acquire)
     }
 
     pub(crate) fn wake_all(&self) {
@@ -99,19 +113,17 @@ impl ScopeCell {
         wake_each(wakers);
     }
 
-    /// Begins to finish. False if somebody else has begun.
-    ///
-    /// # Errors
-    /// `ScopeFinished` if it has finished.
-    pub(crate) fn begin_finish(self: &Arc<Self>, requested: Outcome) -> Result<bool, Error> {
+    /// Begins to finish. With `waits` the caller waits for the result, unless it has finished before.
+    pub(crate) fn begin_finish(self: &Arc<Self>, requested: Outcome, waits: bool) -> Beginning {
         let supervised = {
             let mut inner = self.inner.lock();
-            match inner.phase {
-                Phase::Finished(outcome) => {
-                    return Err(Error::ScopeFinished { scope: self.label.clone(), outcome });
-                }
-                Phase::Finishing => return Ok(false),
-                Phase::Open => {}
+            let before = inner.phase;
+            if let Phase::Finished(outcome) = before {
+                return Beginning::Over(outcome);
+            }
+            inner.finish.waiters += usize::from(waits);
+            if before == Phase::Finishing {
+                return Beginning::UnderWay;
             }
             // L10: from here on registering is refused.
             inner.phase = Phase::Finishing;
@@ -123,16 +135,16 @@ impl ScopeCell {
         if let Some(at) = supervised {
             self.engine.supervise(self, at);
         }
-        Ok(true)
+        Beginning::Begun
     }
 
     /// Begins to finish a scope that was dropped. False if somebody has begun, or it has finished.
     pub(crate) fn begin_abandon(self: &Arc<Self>, outcome: Outcome) -> bool {
-        if !matches!(self.begin_finish(outcome), Ok(true)) {
-            return false;
+        let begun = !self.has_result() && self.begin_finish(outcome, false) == Beginning::Begun;
+        if begun {
+            self.set_unattended();
         }
-        self.set_unattended();
-        true
+        begun
     }
 
     /// The outcome as it stands now.
@@ -155,7 +167,7 @@ impl ScopeCell {
 
     /// True if this thread may run the hooks: those with deadlines are the cleanup thread's.
     pub(crate) fn may_run(&self) -> bool {
-        !self.inner.lock().finish.needs_cleanup_thread || self.engine.on_cleanup_thread()
+        !self.needs_cleanup_thread.load(Ordering::SeqCst) || self.engine.on_cleanup_thread()
     }
 
     /// Goes on with the cleanup as far as possible; ready when nothing of `mode` is left.
@@ -181,7 +193,7 @@ impl ScopeCell {
 
     /// The cleanup thread finishes this scope.
     fn wait_for_cleanup_thread(self: &Arc<Self>, waiter: &Waiter) -> Turn {
-        if self.poll_result(waiter).is_ready() {
+        if self.poll_finished(waiter).is_ready() {
             return Turn::Done;
         }
         // Asked each time: it may have become the cleanup thread's meanwhile, by a hook with a deadline.
@@ -189,11 +201,22 @@ impl ScopeCell {
         Turn::Pending
     }
 
-    /// The result, or the promise to wake.
+    /// The result for one of those who wait for it, or the promise to wake.
     pub(crate) fn poll_result(&self, waiter: &Waiter) -> Poll<Result<ScopeReport, Error>> {
+        let Poll::Ready((mut inner, outcome)) = self.poll_finished(waiter) else { return Poll::Pending };
+        inner.finish.waiters -= 1;
+        // Nobody asks after the last of them but a parent, or who keeps the errors that nobody waits for.
+        let last = inner.finish.waiters == 0 && !inner.finish.below_parent && !inner.finish.unattended;
+        let result = if last { inner.result.take() } else { inner.result.clone() };
+        let over = || Error::ScopeFinished { scope: self.label.clone(), outcome };
+        Poll::Ready(result.unwrap_or_else(|| Err(over())))
+    }
+
+    /// The scope once it has finished, or the promise to wake.
+    fn poll_finished(&self, waiter: &Waiter) -> Poll<(MutexGuard<'_, ScopeInner>, Outcome)> {
         let mut inner = self.inner.lock();
-        if let Some(result) = inner.result.clone() {
-            return Poll::Ready(result);
+        if let Phase::Finished(outcome) = inner.phase {
+            return Poll::Ready((inner, outcome));
         }
         let replaced = inner.wakers.register(waiter);
         let running = inner.running > 0;
@@ -207,68 +230,83 @@ impl ScopeCell {
 
     /// Takes the runner's role, if it is free, and goes on.
     fn turn(self: &Arc<Self>, mode: Mode, waiter: &Waiter) -> Turn {
-        let (replaced, running);
-        let role = {
-            let mut inner = self.inner.lock();
-            running = inner.running > 0;
-            let done = match mode {
-                Mode::Finish => inner.result.is_some(),
-                Mode::Executions => inner.batches.is_empty() && inner.parked.is_none() && !inner.is_over(),
-            };
-            if done {
-                return Turn::Done;
-            }
-            replaced = inner.wakers.register(waiter);
-            if inner.runner.is_some() {
-                inner.contended = true;
-                None
-            } else {
-                inner.next_ticket += 1;
-                inner.runner = Some(inner.next_ticket);
-                Some((inner.next_ticket, inner.parked.take()))
-            }
+        let mut inner = self.inner.lock();
+        let done = match mode {
+            Mode::Finish => inner.has_finished(),
+            Mode::Executions => inner.batches.is_empty() && inner.parked.is_none() && !inner.is_over(),
         };
+        if done {
+            return Turn::Done;
+        }
+        let replaced = inner.wakers.register(waiter);
+        let running = inner.running > 0;
+        let role = if inner.runner.is_some() {
+            inner.contended = true;
+            None
+        } else {
+            inner.next_ticket += 1;
+            inner.runner = Some(inner.next_ticket);
+            Some((inner.next_ticket, inner.parked.take()))
+        };
+        if let Some((ticket, None)) = role
+            && replaced.is_none()
+            && !running
+        {
+            // Nothing to be done without the lock first.
+            let next = self.next(inner, mode, ticket);
+            return self.run(mode, ticket, next);
+        }
+        drop(inner);
         drop(replaced);
         if running {
             self.engine.rely_on_timeline();
         }
-        match role {
-            Some((ticket, parked)) => self.run(mode, ticket, parked),
-            None => Turn::Pending,
-        }
+        let Some((ticket, parked)) = role else { return Turn::Pending };
+        let next = match parked {
+            Some(run) => Next::Run(*run),
+            None => self.next(self.inner.lock(), mode, ticket),
+        };
+        self.run(mode, ticket, next)
     }
 
     /// One turn of the runner: user code is called here, with no lock held (L15).
-    fn run(self: &Arc<Self>, mode: Mode, ticket: u64, mut active: Option<HookRun>) -> Turn {
-        let waker = Waker::from(Arc::new(ScopeWaker(Arc::downgrade(self))));
-        let mut context = Context::from_waker(&waker);
+    fn run(self: &Arc<Self>, mode: Mode, ticket: u64, mut next: Next) -> Turn {
+        // Made for the first hook that may wait.
+        let mut waker = None;
         loop {
-            if let Some(mut run) = active.take() {
-                match run.poll(&mut context) {
-                    Poll::Pending => {
-                        let mut inner = self.inner.lock();
-                        if inner.runner == Some(ticket) {
-                            inner.parked = Some(run);
-                            self.step_down(inner);
-                            return Turn::Pending;
-                        }
-                        drop(inner);
-                        self.outlive(run);
-                        return Turn::Revoked;
-                    }
-                    Poll::Ready(end) => {
-                        if !self.hook_ended(ticket, run, end) {
-                            return Turn::Revoked;
-                        }
-                    }
+            let mut run = match next {
+                Next::Run(run) => run,
+                Next::Again => {
+                    next = self.next(self.inner.lock(), mode, ticket);
+                    continue;
                 }
-            }
-            match self.next(mode, ticket) {
-                Next::Run(next) => active = Some(next),
-                Next::Again => {}
                 Next::Wait => return Turn::Pending,
                 Next::Child(child) => return Turn::Child(child),
                 Next::Idle => return Turn::Again,
+                Next::Ended => return Turn::Done,
+            };
+            let waker = if run.may_wait() {
+                waker.get_or_insert_with(|| Waker::from(Arc::new(ScopeWaker(Arc::downgrade(self)))))
+            } else {
+                NOBODY
+            };
+            match run.poll(&mut Context::from_waker(waker)) {
+                Poll::Pending => {
+                    let parked = Box::new(run);
+                    let mut inner = self.inner.lock();
+                    if inner.runner == Some(ticket) {
+                        inner.parked = Some(parked);
+                        self.step_down(inner);
+                        return Turn::Pending;
+                    }
+                    drop(inner);
+                    self.outlive(*parked);
+                    return Turn::Revoked;
+                }
+                Poll::Ready(end) => match self.hook_ended(ticket, run, end) {
+                    Some(inner) => next = self.next(inner, mode, ticket),
+                    None => return Turn::Revoked,
+                },
             }
         }
     }
@@ -283,8 +321,7 @@ impl ScopeCell {
     }
 
     /// What comes next. The order of the questions is the order of L16.
-    fn next(self: &Arc<Self>, mode: Mode, ticket: u64) -> Next {
-        let mut inner = self.inner.lock();
+    fn next(self: &Arc<Self>, mut inner: MutexGuard<'_, ScopeInner>, mode: Mode, ticket: u64) -> Next {
         // Execution hooks first, whatever else is due (L11).
         if let Some(batch) = inner.batches.front_mut() {
             if batch.left == 0 {
@@ -294,18 +331,17 @@ impl ScopeCell {
                 return Next::Again;
             }
             batch.left -= 1;
-            let execution = batch.execution.clone();
-            let hooks = execution.hooks.as_ref().expect("a batch has hooks");
-            let registration = hooks[batch.left].clone();
-            return self.start(inner, registration, Some(execution));
+            let (number, execution) = (batch.left, batch.execution.clone());
+            let place = inner.registrations.execution_hook(number);
+            return self.start(inner, place, Some(execution));
         }
         if mode == Mode::Executions {
             inner.runner = None;
             let wakers = inner.wakers.take();
             // The last late execution of a finished scope: its hooks have had their last run.
-            let hooks = if inner.is_over() { inner.execution_hooks.take() } else { Vec::new() };
+            let spent = inner.is_over().then(|| inner.registrations.retire(false));
             drop(inner);
-            retire_bodies(hooks.iter());
+            drop(spent);
             wake_each(wakers);
             return Next::Idle;
         }
@@ -337,9 +373,9 @@ impl ScopeCell {
             drop(failures);
             return Next::Again;
         }
-        if let Some((_, entry)) = inner.stack.pop_last() {
+        if let Some(entry) = inner.stack.pop() {
             return match entry {
-                Entry::Hook(registration) => self.start(inner, registration, None),
+                Entry::Hook(place) => self.start(inner, place, None),
                 Entry::Sequence(sequence) => {
                     drop(inner);
                     let why = EndOfLife::ScopeFinished(self.label.clone());
@@ -351,7 +387,7 @@ impl ScopeCell {
                     inner.finish.child = Some(child.clone());
                     drop(inner);
                     // Begun or even finished by somebody else: then there is only the result to wait for.
-                    if matches!(child.begin_finish(requested), Ok(true)) && !child.may_run() {
+                    if child.begin_finish(requested, false) == Beginning::Begun && !child.may_run() {
                         self.engine.push_scope(&child, Mode::Finish);
                     }
                     Next::Again
@@ -364,16 +400,18 @@ impl ScopeCell {
             self.release_tensors(tensors);
             return Next::Again;
         }
-        if let Some(registration) = inner.after_release.pop() {
-            return self.start(inner, registration, None);
+        if let Some(place) = inner.registrations.pop_after_release() {
+            return self.start(inner, place, None);
         }
         if inner.finish.trimmed.is_none() {
             inner.finish.trimmed = Some(0);
+            let entry = inner.finish.entry.take();
+            inner.finish.below_parent = entry.is_some();
             drop(inner);
-            self.let_go();
+            self.let_go(entry);
             return Next::Again;
         }
-        if self.arena.lock().is_some() {
+        if self.has_arena() {
             // A late hook has evaluated after the scope had let go.
             drop(inner);
             let _pass = self.engine.gate.enter();
@@ -382,42 +420,43 @@ impl ScopeCell {
         }
         debug_assert_eq!(inner.runner, Some(ticket), "only the runner ends a scope");
         self.end(inner);
-        Next::Idle
+        Next::Ended
     }
 
     /// Starts a hook, or records that it is skipped (L14).
     fn start(
         self: &Arc<Self>,
         mut inner: MutexGuard<'_, ScopeInner>,
-        registration: Arc<Registration>,
+        place: usize,
         execution: Option<Arc<ExecutionCell>>,
     ) -> Next {
-        let deadline = registration.deadline.or(self.hook_deadline);
+        let registration = inner.registrations.at(place);
+        let deadline = registration.deadline().or(self.hook_deadline);
         if deadline.is_some() && !self.engine.on_cleanup_thread() {
-            return self.hand_to_cleanup_thread(inner, registration);
+            return self.hand_to_cleanup_thread(inner, place);
         }
         let lost = registration.class == HookClass::Device && self.engine.is_lost();
         if lost {
             self.record_loss(&mut inner);
         }
         let outcome = self.outcome(&inner);
-        let body = if lost { None } else { registration.take_body() };
+        let body = if lost { None } else { inner.registrations.at_mut(place).take_body() };
         let Some(body) = body else {
+            inner.registrations.count_skip(place);
             drop(inner);
-            registration.count_skip();
-            self.emit_hook(&registration, execution.as_deref(), HookEnd::Skipped);
+            self.emit_hook(place, execution.as_deref(), HookEnd::Skipped);
             return Next::Again;
         };
         let supervised = deadline.and_then(|after| Instant::now().checked_add(after));
         if let Some(at) = supervised {
-            inner.running_hook = Some(RunningHook {
-                registration: registration.clone(),
+            inner.running_hook = Some(Box::new(RunningHook {
+                place,
                 execution: execution.clone(),
                 started: Instant::now(),
                 deadline: at,
                 after: deadline.unwrap_or_default(),
                 generation: self.engine.cleanup.generation(),
-            });
+            }));
         }
         drop(inner);
         if let Some(at) = supervised {
@@ -429,25 +468,22 @@ impl ScopeCell {
             result: execution.peek().unwrap_or(Ok(())),
         });
         let context = CleanupContext { scope: self.clone(), outcome, execution: info };
-        Next::Run(HookRun::new(registration, execution, body, context))
+        Next::Run(HookRun::new(place, execution, body, context))
     }
 
     /// Puts a hook back that only the cleanup thread may run: it was registered with a deadline by a hook that
     /// runs inline.
-    fn hand_to_cleanup_thread(
-        self: &Arc<Self>,
-        mut inner: MutexGuard<'_, ScopeInner>,
-        registration: Arc<Registration>,
-    ) -> Next {
-        inner.finish.needs_cleanup_thread = true;
-        match registration.period {
+    fn hand_to_cleanup_thread(self: &Arc<Self>, mut inner: MutexGuard<'_, ScopeInner>, place: usize) -> Next {
+        self.needs_cleanup_thread.store(true, Ordering::SeqCst);
+        match inner.registrations.at(place).period() {
             Period::Scope => {
-                inner.stack.insert(registration.id, Entry::Hook(registration));
+                let id = inner.stack.next_id();
+                inner.stack.push(id, Entry::Hook(place));
             }
             Period::Execution => {
                 inner.batches.front_mut().expect("its batch is first").left += 1;
             }
-            Period::AfterRelease => inner.after_release.push(registration),
+            Period::AfterRelease => inner.registrations.push_after_release(place),
         }
         inner.runner = None;
         let phase = inner.phase;
@@ -465,15 +501,21 @@ impl ScopeCell {
         self.engine.push_scope(self, mode);
     }
 
-    /// Records how a hook ended. False if it outlived its deadline and another runner has gone on.
-    fn hook_ended(self: &Arc<Self>, ticket: u64, run: HookRun, end: RunEnd) -> bool {
+    /// Records how a hook ended, and goes on with the lock. None if it outlived its deadline and another runner has gone
+    /// on.
+    fn hook_ended(
+        self: &Arc<Self>,
+        ticket: u64,
+        run: HookRun,
+        end: RunEnd,
+    ) -> Option<MutexGuard<'_, ScopeInner>> {
         let took = run.started.elapsed();
-        let HookRun { registration, execution, .. } = run;
+        let (place, execution) = run.into_parts();
         let mut inner = self.inner.lock();
         if inner.runner != Some(ticket) {
             drop(inner);
-            self.hook_came_back(&registration);
-            return false;
+            self.hook_came_back(place);
+            return None;
         }
         inner.running_hook = None;
         let event = match &end {
@@ -482,12 +524,17 @@ impl ScopeCell {
             RunEnd::Panicked(_) => HookEnd::Panicked,
         };
         let error = end.into_error();
-        registration.count_run(took, error.is_some());
-        let error =
-            error.map(|(kind, source)| self.cleanup_error(kind, &registration, execution.as_deref(), source));
+        inner.registrations.count_run(place, took, error.is_some());
+        if error.is_none() && execution.is_none() && !self.engine.events.is_heard() {
+            return Some(inner);
+        }
+        let error = error.map(|(kind, source)| {
+            let hook = &inner.registrations.at(place).label;
+            self.cleanup_error(kind, hook, execution.as_deref(), source)
+        });
         // What is not kept is dropped without the lock: it is the user's (L15).
         let (late, surplus) = match error {
-            Some(error) if matches!(inner.phase, Phase::Finished(_)) => (Some(error), None),
+            Some(error) if inner.has_finished() => (Some(error), None),
             Some(error) => (None, inner.add_error(error)),
             None => (None, None),
         };
@@ -497,18 +544,14 @@ impl ScopeCell {
             // A late execution's hook: the report is out, the manager has the error (L13).
             self.engine.keep_error(Error::AfterFinish(Arc::new(error)));
         }
-        self.emit_hook(&registration, execution.as_deref(), event);
-        true
+        self.emit_hook(place, execution.as_deref(), event);
+        drop(execution);
+        Some(self.inner.lock())
     }
 
-    pub(crate) fn emit_hook(
-        self: &Arc<Self>,
-        registration: &Registration,
-        execution: Option<&ExecutionCell>,
-        end: HookEnd,
-    ) {
+    pub(crate) fn emit_hook(self: &Arc<Self>, place: usize, execution: Option<&ExecutionCell>, end: HookEnd) {
         self.engine.emit(Some(self), None, || EventKind::Hook {
-            label: registration.label.clone(),
+            label: self.inner.lock().registrations.at(place).label.clone(),
             execution: execution.map(|execution| execution.number),
             end,
         });
@@ -517,13 +560,13 @@ impl ScopeCell {
     pub(crate) fn cleanup_error(
         &self,
         kind: CleanupErrorKind,
-        registration: &Registration,
+        hook: &Arc<str>,
         execution: Option<&ExecutionCell>,
         source: SharedError,
     ) -> CleanupError {
         CleanupError {
             kind,
-            hook: Some(registration.label.clone()),
+            hook: Some(hook.clone()),
             scope: self.label.clone(),
             sequence: execution.map(|execution| execution.sequence.name.clone()),
             execution: execution.map(|execution| execution.number),

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::engine::finish::Mode;
+use crate::engine::finish::{Beginning, Mode};
 use crate::engine::frames;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::wakers::{Waiter, WaiterId};
@@ -17,7 +17,8 @@ pub(crate) struct FinishWait {
     scope: Arc<ScopeCell>,
     requested: Outcome,
     stage: Stage,
-    waiter: WaiterId,
+    /// Once it was polled by somebody who can be woken.
+    waiter: Option<WaiterId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,23 +30,26 @@ enum Stage {
 
 impl FinishWait {
     pub(crate) fn new(scope: Arc<ScopeCell>, requested: Outcome) -> Self {
-        FinishWait { scope, requested, stage: Stage::Begin, waiter: WaiterId::new() }
+        FinishWait { scope, requested, stage: Stage::Begin, waiter: None }
     }
 
     /// Waits for a finish that has begun.
     pub(crate) fn begun(scope: Arc<ScopeCell>) -> Self {
         scope.inner.lock().finish.waiters += 1;
-        FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting, waiter: WaiterId::new() }
+        FinishWait { scope, requested: Outcome::Completed, stage: Stage::Waiting, waiter: None }
     }
 
     fn begin(&mut self) -> Result<(), Error> {
-        let engine = &self.scope.engine;
-        engine.check_process()?;
         if frames::inside_hook_under(&self.scope) {
             let what = format!("scope `{}`", self.scope.label);
             return Err(Error::WouldDeadlock { what: what.into() });
         }
-        self.scope.begin_finish(self.requested).map(drop)
+        match self.scope.begin_finish(self.requested, true) {
+            Beginning::Begun | Beginning::UnderWay => Ok(()),
+            Beginning::Over(outcome) => {
+                Err(Error::ScopeFinished { scope: self.scope.label.clone(), outcome })
+            }
+        }
     }
 }
 
@@ -63,12 +67,11 @@ impl Future for FinishWait {
                 return Poll::Ready(Err(error));
             }
             self.stage = Stage::Waiting;
-            self.scope.inner.lock().finish.waiters += 1;
         }
         if !self.scope.engine.options.threads {
             self.scope.engine.retire_and_queue_hooks();
         }
-        let waiter = Waiter::new(self.waiter, context.waker());
+        let waiter = Waiter::of(&mut self.waiter, context.waker());
         if self.scope.may_run() {
             if self.scope.poll_run(Mode::Finish, &waiter).is_pending() {
                 return Poll::Pending;
@@ -96,7 +99,7 @@ impl Drop for FinishWait {
                 inner.finish.waiters -= 1;
                 // The last one who waited: what the rest fails with is the manager's to keep.
                 inner.finish.unattended |= inner.finish.waiters == 0;
-                inner.wakers.remove(self.waiter)
+                self.waiter.and_then(|waiter| inner.wakers.remove(waiter))
             };
             drop(removed);
             // L18: the rest goes to the cleanup thread.

@@ -3,7 +3,7 @@
 //! It answers whether a wait would wait for itself (L15) and whether a call comes from inside a hook of a
 //! scope that is finishing (L10).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use crate::engine::Engine;
@@ -23,6 +23,8 @@ pub(crate) struct Frame {
 
 thread_local! {
     static FRAMES: RefCell<Vec<Frame>> = RefCell::new(Vec::new());
+    /// Their number: it has no destructor, so that asking costs next to nothing where there is none.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Leaves the frame when dropped, also by unwinding.
@@ -44,13 +46,20 @@ pub(crate) fn enter_out_of_memory(engine: &Engine) -> Option<Inside> {
 
 fn push(frame: Frame) -> Inside {
     // Gone while the thread's own destructors run: a hook that runs there is not known as such.
-    let _ = FRAMES.try_with(|frames| frames.borrow_mut().push(frame));
+    let _ = FRAMES.try_with(|frames| {
+        frames.borrow_mut().push(frame);
+        let _ = DEPTH.try_with(|depth| depth.set(depth.get() + 1));
+    });
     Inside(())
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        let frame = FRAMES.try_with(|frames| frames.borrow_mut().pop());
+        let frame = FRAMES.try_with(|frames| {
+            let frame = frames.borrow_mut().pop();
+            let _ = DEPTH.try_with(|depth| depth.set(depth.get().saturating_sub(1)));
+            frame
+        });
         // Dropped after the borrow ended: a frame's scope can be its last owner.
         drop(frame);
     }
@@ -61,6 +70,9 @@ fn identity(engine: &Arc<Engine>) -> usize {
 }
 
 fn any(engine: usize, test: impl Fn(&Frame) -> bool) -> bool {
+    if DEPTH.try_with(Cell::get).unwrap_or(0) == 0 {
+        return false;
+    }
     FRAMES
         .try_with(|frames| frames.borrow().iter().any(|frame| frame.engine == engine && test(frame)))
         .unwrap_or(false)

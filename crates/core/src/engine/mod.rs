@@ -1,9 +1,9 @@
 //! The engine: the whole lifecycle, once, for every backend. Private; users hold `Manager`, `Tensor`,
 //! `ManagedScope`, `ManagedSequence` and `Execution`.
 //!
-//! Lock order, outermost first: a sequence's `inner`, a queue's `retiring`, `submitting`, an execution's `native`,
-//! a scope's `inner`, a queue's `state`, a tensor's `state`, the pool, shards in their order; everything else is a leaf. No lock is held
-//! while user code runs (L15). The engine is generic only in `driver.rs`.
+//! Lock order, outermost first: a queue's `retiring`, a sequence's `inner`, `submitting`, a scope's `inner`, a tensor's
+//! `state`, a queue's `state`, the pool, shards in their order; everything else is a leaf. No lock is held while user
+//! code runs (L15). The engine is generic only in `driver.rs`.
 
 pub(crate) mod adoption;
 pub(crate) mod arena;
@@ -18,6 +18,7 @@ pub(crate) mod finish_wait;
 pub(crate) mod fork;
 pub(crate) mod frames;
 pub(crate) mod gate;
+pub(crate) mod hook_run;
 mod host_access;
 pub(crate) mod jobs;
 pub(crate) mod kernels;
@@ -28,17 +29,20 @@ pub(crate) mod pool;
 pub(crate) mod quarantine;
 pub(crate) mod quiet;
 pub(crate) mod recording;
-pub(crate) mod registration;
+pub(crate) mod registrations;
 mod room;
 pub(crate) mod scopes;
 pub(crate) mod sequences;
 mod shards;
+pub(crate) mod stack;
 pub(crate) mod tensors;
 pub(crate) mod threads;
 pub(crate) mod timeline;
+mod timeline_thread;
 pub(crate) mod wait;
 pub(crate) mod wakers;
 
+use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +98,8 @@ pub(crate) struct Engine {
     /// The manager's tensors.
     pub shards: Shards,
     pub kernels: Mutex<SlotMap<KernelKey, KernelSlot>>,
-    pub roots: Mutex<Vec<Arc<ScopeCell>>>,
+    /// Open root scopes by id.
+    pub roots: Mutex<BTreeMap<u64, Arc<ScopeCell>>>,
     pub idle_arenas: Mutex<Vec<Arc<Arena>>>,
     pub cleanup: CleanupQueue,
     pub threads: Threads,
@@ -154,7 +159,7 @@ impl Engine {
             on_out_of_memory: options.on_out_of_memory,
             shards: Shards::new(),
             kernels: Mutex::new(SlotMap::with_key()),
-            roots: Mutex::new(Vec::new()),
+            roots: Mutex::new(BTreeMap::new()),
             idle_arenas: Mutex::new(Vec::new()),
             cleanup: CleanupQueue::default(),
             threads: Threads::default(),
@@ -222,15 +227,14 @@ impl Engine {
     }
 
     pub(crate) fn add_root(&self, scope: &Arc<ScopeCell>) {
-        self.roots.lock().push(scope.clone());
+        self.roots.lock().insert(scope.id, scope.clone());
     }
 
     /// True if it was the last open root scope.
     pub(crate) fn remove_root(&self, scope: &Arc<ScopeCell>) -> bool {
         let mut roots = self.roots.lock();
-        if let Some(at) = roots.iter().position(|root| Arc::ptr_eq(root, scope)) {
-            roots.swap_remove(at);
-        }
+        // Never the last owner: the caller has the scope.
+        roots.remove(&scope.id);
         roots.is_empty()
     }
 

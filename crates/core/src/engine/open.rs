@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::backend::QueueId;
-use crate::engine::scopes::{Entry, ScopeCell, ScopeInner};
-use crate::engine::{Engine, frames};
+use crate::engine::Engine;
+use crate::engine::scopes::{ScopeCell, ScopeInner};
+use crate::engine::stack::Entry;
 use crate::error::{Error, Site};
 use crate::event::EventKind;
 use crate::sync::Mutex;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 
 /// What to make a scope of.
 pub(crate) struct ScopeRequest {
@@ -45,10 +46,8 @@ impl Engine {
         let inherited = |own: Option<Duration>, pick: fn(&ScopeCell) -> Option<Duration>, default| {
             own.or(parent.and_then(|parent| pick(parent))).or(default)
         };
-        let mut inner = ScopeInner::new();
         let hook_deadline =
             inherited(request.hook_deadline, |parent| parent.hook_deadline, self.options.hook_deadline);
-        inner.finish.needs_cleanup_thread = hook_deadline.is_some();
         let cell = Arc::new(ScopeCell {
             engine: self.clone(),
             id: self.next_scope(),
@@ -66,17 +65,21 @@ impl Engine {
             queued: Default::default(),
             submitted: AtomicU64::new(0),
             arena: Mutex::new(None),
-            inner: Mutex::new(inner),
+            has_arena: AtomicBool::new(false),
+            needs_cleanup_thread: AtomicBool::new(hook_deadline.is_some()),
+            finished: AtomicBool::new(false),
+            inner: Mutex::new(ScopeInner::new()),
         });
         match parent {
             Some(parent) => {
-                let inside = frames::inside_hook_under(parent);
-                let mut outer = parent.inner.lock();
-                parent.admits(&outer, inside)?;
-                cell.inner.lock().cancelled = outer.cancelled;
-                let entry = outer.push(Entry::Child(cell.clone()));
-                drop(outer);
-                cell.inner.lock().finish.entry = Some(entry);
+                let mut outer = parent.lock_for_entry()?;
+                let entry = outer.stack.next_id();
+                {
+                    let mut inner = cell.inner.lock();
+                    inner.cancelled = outer.cancelled;
+                    inner.finish.entry = Some(entry);
+                }
+                outer.stack.push(entry, Entry::Child(cell.clone()));
             }
             None => self.add_root(&cell),
         }
@@ -93,7 +96,7 @@ impl Engine {
         let mut inner = cell.inner.lock();
         cell.admits(&inner, false)?;
         let entry = inner.finish.entry.take();
-        if entry.and_then(|entry| outer.stack.remove(&entry)).is_none() {
+        if entry.and_then(|entry| outer.stack.remove(entry)).is_none() {
             // The parent has taken it from its stack: it is about to be finished.
             return Err(Error::ScopeFinishing { scope: cell.label.clone() });
         }
@@ -102,17 +105,12 @@ impl Engine {
         Ok(())
     }
 
-    /// The scope has finished: its parent or the manager lets go of it. True if it was the last open root.
-    pub(crate) fn remove_scope(&self, cell: &Arc<ScopeCell>) -> bool {
-        match cell.parent() {
-            Some(parent) => {
-                let entry = cell.inner.lock().finish.entry.take();
-                if let Some(entry) = entry {
-                    parent.inner.lock().stack.remove(&entry);
-                }
-                false
-            }
-            None => self.remove_root(cell),
-        }
+    /// The scope has finished: its parent, where it is the entry of this id, or the manager lets go of it. True if it
+    /// was the last open root.
+    pub(crate) fn remove_scope(&self, cell: &Arc<ScopeCell>, entry: Option<u64>) -> bool {
+        let Some(entry) = entry else { return self.remove_root(cell) };
+        let removed = cell.parent().and_then(|parent| parent.inner.lock().stack.remove(entry));
+        drop(removed);
+        false
     }
 }

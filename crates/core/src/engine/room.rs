@@ -52,7 +52,7 @@ impl Engine {
     /// Bytes of tensors that only recordings of running work hold, whose sequences go when that has retired (L5, L8).
     fn held_by_running_work(&self) -> u64 {
         let mut held: HashMap<u64, (usize, u64)> = HashMap::new();
-        for execution in self.queues.iter().flat_map(|queue| queue.submitted()) {
+        for execution in self.queues.iter().flat_map(|queue| queue.in_flight()) {
             let inner = execution.sequence.inner.lock();
             if inner.forgotten || matches!(inner.life, Life::Ended(_)) {
                 count_holds(&inner.recording, &mut held);

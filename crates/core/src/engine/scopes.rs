@@ -12,17 +12,20 @@ use crate::engine::arena::Arena;
 use crate::engine::deadlines::RunningHook;
 use crate::engine::execution::ExecutionCell;
 use crate::engine::finish::{FinishState, Mode};
+use crate::engine::hook_run::HookRun;
 use crate::engine::quarantine::Quarantine;
-use crate::engine::registration::{HookRun, Registration};
+use crate::engine::registrations::Registrations;
 use crate::engine::sequences::SequenceCell;
+use crate::engine::stack::{Entry, Stack};
 use crate::engine::tensors::TensorCell;
+use crate::engine::timeline::AfterPass;
 use crate::engine::wakers::{Wakers, Woken};
 use crate::engine::{Engine, frames};
 use crate::error::{Error, Site};
 use crate::event::EventKind;
 use crate::report::{CleanupError, CleanupErrorKind, MAX_REPORTED_ERRORS, Outcome, ScopeReport};
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use crate::tensor::TensorHandle;
 
 pub(crate) struct ScopeCell {
@@ -35,7 +38,13 @@ pub(crate) struct ScopeCell {
     pub finish_deadline: Option<Duration>,
     pub opened: Instant,
     pub parent: Mutex<Option<Arc<ScopeCell>>>,
-    pub arena: Mutex<Option<Arc<Arena>>>,
+    pub(super) arena: Mutex<Option<Arc<Arena>>>,
+    /// Whether there is one. Changed under its lock.
+    pub(super) has_arena: AtomicBool,
+    /// Hooks have deadlines: only the cleanup thread runs them, so that finish can return (L16).
+    pub needs_cleanup_thread: AtomicBool,
+    /// It has finished, for looks without the lock. Written under it, with the result.
+    pub(super) finished: AtomicBool,
     /// By mode: whether the cleanup queue has a job for this scope.
     pub queued: [AtomicBool; 2],
     /// Executions submitted so far. Written under the engine's `submitting`.
@@ -51,13 +60,6 @@ pub(crate) enum Phase {
     Finished(Outcome),
 }
 
-/// One entry of a scope's stack (L10).
-pub(crate) enum Entry {
-    Child(Arc<ScopeCell>),
-    Sequence(Arc<SequenceCell>),
-    Hook(Arc<Registration>),
-}
-
 /// The execution hooks that one retired execution still has to run, last registered first.
 pub(crate) struct Batch {
     pub execution: Arc<ExecutionCell>,
@@ -67,19 +69,14 @@ pub(crate) struct Batch {
 pub(crate) struct ScopeInner {
     pub phase: Phase,
     pub cancelled: bool,
-    pub stack: BTreeMap<u64, Entry>,
-    pub(super) next_entry: u64,
-    pub(super) names: HashMap<Arc<str>, Arc<SequenceCell>>,
-    keys: HashMap<(Period, Arc<str>), HookId>,
-    pub execution_hooks: ExecutionHooks,
-    pub after_release: Vec<Arc<Registration>>,
-    pub registrations: Vec<Arc<Registration>>,
+    pub stack: Stack,
+    pub(super) names: BTreeMap<Arc<str>, Arc<SequenceCell>>,
+    pub registrations: Registrations,
     pub tensors: HashMap<u64, Weak<TensorHandle>>,
     live_bytes: u64,
     pub peak_bytes: u64,
     /// Submitted and not retired.
     pub running: u64,
-    pub executions: u64,
     pub batches: VecDeque<Batch>,
     /// Executions that failed, with the number of errors before, until finish asks whether anybody saw it; bounded.
     pub failures: Vec<(usize, Arc<ExecutionCell>)>,
@@ -96,66 +93,27 @@ pub(crate) struct ScopeInner {
     pub contended: bool,
     pub next_ticket: u64,
     /// A hook that was polled and is pending.
-    pub parked: Option<HookRun>,
-    pub running_hook: Option<RunningHook>,
+    pub parked: Option<Box<HookRun>>,
+    pub running_hook: Option<Box<RunningHook>>,
     pub quarantine: Option<Arc<Quarantine>>,
     pub result: Option<Result<ScopeReport, Error>>,
     pub wakers: Wakers,
 }
 
-/// The execution hooks of a scope, shared with executions as they were when those were submitted.
-#[derive(Default)]
-pub(crate) struct ExecutionHooks {
-    all: Vec<Arc<Registration>>,
-    /// Made when an execution asks; many registrations in a row make it once.
-    shared: Option<Arc<[Arc<Registration>]>>,
-}
-
-impl ExecutionHooks {
-    fn push(&mut self, registration: Arc<Registration>) {
-        self.all.push(registration);
-        self.shared = None;
-    }
-
-    fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    fn shared(&mut self) -> Option<Arc<[Arc<Registration>]>> {
-        if self.all.is_empty() {
-            return None;
-        }
-        Some(self.shared.get_or_insert_with(|| self.all.as_slice().into()).clone())
-    }
-
-    pub(crate) fn take(&mut self) -> Vec<Arc<Registration>> {
-        self.shared = None;
-        std::mem::take(&mut self.all)
-    }
-}
-
-/// What an admitted execution gets.
-pub(crate) struct Admission {
-    pub hooks: Option<Arc<[Arc<Registration>]>>,
-}
-
 impl ScopeInner {
+    /// Made in its place: it is large, and each copy on the way there costs as much as all else here.
+    #[inline(always)]
     pub(crate) fn new() -> Self {
         ScopeInner {
             phase: Phase::Open,
             cancelled: false,
-            stack: BTreeMap::new(),
-            next_entry: 0,
-            names: HashMap::new(),
-            keys: HashMap::new(),
-            execution_hooks: ExecutionHooks::default(),
-            after_release: Vec::new(),
-            registrations: Vec::new(),
+            stack: Stack::default(),
+            names: BTreeMap::new(),
+            registrations: Registrations::default(),
             tensors: HashMap::new(),
             live_bytes: 0,
             peak_bytes: 0,
             running: 0,
-            executions: 0,
             batches: VecDeque::new(),
             failures: Vec::new(),
             failures_beyond: 0,
@@ -173,12 +131,6 @@ impl ScopeInner {
             result: None,
             wakers: Wakers::default(),
         }
-    }
-
-    pub(crate) fn push(&mut self, entry: Entry) -> u64 {
-        self.next_entry += 1;
-        self.stack.insert(self.next_entry, entry);
-        self.next_entry
     }
 
     /// Keeps the first errors and counts them all (L16). What is not kept comes back, to be dropped without the lock:
@@ -216,7 +168,11 @@ impl ScopeInner {
 
     /// Finished, with the last late execution retired: execution hooks have had their last run.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Finished(_)) && self.running == 0 && !self.execution_hooks.is_empty()
+        self.has_finished() && self.running == 0 && self.registrations.execution_hooks() > 0
+    }
+
+    pub(crate) fn has_finished(&self) -> bool {
+        matches!(self.phase, Phase::Finished(_))
     }
 }
 
@@ -237,6 +193,21 @@ impl ScopeCell {
         false
     }
 
+    /// Locks the scope for a new entry, or for an execution; refuses once it finishes, except from inside its hooks
+    /// (L10).
+    pub(crate) fn lock_for_entry(self: &Arc<Self>) -> Result<MutexGuard<'_, ScopeInner>, Error> {
+        let inner = self.inner.lock();
+        if inner.phase == Phase::Open {
+            return Ok(inner);
+        }
+        drop(inner);
+        // Asked without the lock: it looks at other scopes.
+        let inside = frames::inside_hook_under(self);
+        let inner = self.inner.lock();
+        self.admits(&inner, inside)?;
+        Ok(inner)
+    }
+
     /// Refuses new entries once the scope finishes, except from inside its hooks (L10).
     pub(crate) fn admits(&self, inner: &ScopeInner, inside: bool) -> Result<(), Error> {
         match inner.phase {
@@ -248,8 +219,7 @@ impl ScopeCell {
     }
 
     pub(crate) fn check_admits(self: &Arc<Self>) -> Result<(), Error> {
-        let inside = frames::inside_hook_under(self);
-        self.admits(&self.inner.lock(), inside)
+        self.lock_for_entry().map(drop)
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -268,11 +238,24 @@ impl ScopeCell {
         }
         let open = self.engine.open_arena(self.queue, &self.label)?;
         *arena = Some(open.clone());
+        self.has_arena.store(true, Ordering::SeqCst);
         Ok(open)
     }
 
+    /// True if it has a native arena, as it had from the moment that an evaluation began to encode.
+    pub(crate) fn has_arena(&self) -> bool {
+        self.has_arena.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn release_arena(&self) {
-        let arena = self.arena.lock().take();
+        if !self.has_arena() {
+            return;
+        }
+        let arena = {
+            let mut arena = self.arena.lock();
+            self.has_arena.store(false, Ordering::SeqCst);
+            arena.take()
+        };
         if let Some(arena) = arena {
             arena.release(&self.engine);
         }
@@ -289,41 +272,29 @@ impl ScopeCell {
             };
             return Err(Rejected { value: hook, error });
         }
-        if let Err(error) = self.engine.check_process() {
-            return Err(Rejected { value: hook, error });
-        }
-        let inside = frames::inside_hook_under(self);
-        let mut inner = self.inner.lock();
-        if let Err(error) = self.admits(&inner, inside) {
-            return Err(Rejected { value: hook, error });
-        }
+        let entered = self.engine.check_process().and_then(|()| self.lock_for_entry());
+        let mut inner = match entered {
+            Ok(inner) => inner,
+            Err(error) => return Err(Rejected { value: hook, error }),
+        };
         if let Some(key) = &hook.key
-            && let Some(known) = inner.keys.get(&(hook.period, key.clone()))
+            && let Some(known) = inner.registrations.of_key(hook.period, key)
         {
-            let known = *known;
             drop(inner);
             // What the second hook captured is dropped without a lock (L15).
             drop(hook);
             return Ok(known);
         }
-        inner.finish.needs_cleanup_thread |= hook.deadline.is_some();
-        inner.next_entry += 1;
-        let id = HookId(inner.next_entry);
-        if let Some(key) = &hook.key {
-            inner.keys.insert((hook.period, key.clone()), id);
+        if hook.deadline.is_some() {
+            self.needs_cleanup_thread.store(true, Ordering::SeqCst);
         }
-        let registration = Arc::new(Registration::new(id.0, hook));
-        inner.registrations.push(registration.clone());
-        match registration.period {
-            Period::Scope => {
-                inner.stack.insert(id.0, Entry::Hook(registration));
-            }
-            Period::Execution => {
-                inner.execution_hooks.push(registration);
-            }
-            Period::AfterRelease => inner.after_release.push(registration),
+        let period = hook.period;
+        let id = inner.stack.next_id();
+        let place = inner.registrations.push(HookId(id), hook);
+        if period == Period::Scope {
+            inner.stack.push(id, Entry::Hook(place));
         }
-        Ok(id)
+        Ok(HookId(id))
     }
 
     /// Accepts a value with its release, or hands the value back (L10).
@@ -353,17 +324,19 @@ impl ScopeCell {
 
     // Executions.
 
-    /// Counts an execution in, with the hooks that it will run.
-    pub(crate) fn admit_execution(self: &Arc<Self>) -> Result<Admission, Error> {
-        let inside = frames::inside_hook_under(self);
-        let mut inner = self.inner.lock();
-        self.admits(&inner, inside)?;
-        if inner.cancelled && !inside {
-            return Err(Error::Cancelled { scope: self.label.clone() });
+    /// Counts an execution in. Returns the number of execution hooks, the first so many of which it will run.
+    pub(crate) fn admit_execution(self: &Arc<Self>) -> Result<usize, Error> {
+        let mut inner = self.lock_for_entry()?;
+        if inner.cancelled {
+            drop(inner);
+            // Cleanup was not cancelled.
+            if !frames::inside_hook_under(self) {
+                return Err(Error::Cancelled { scope: self.label.clone() });
+            }
+            inner = self.lock_for_entry()?;
         }
         inner.running += 1;
-        inner.executions += 1;
-        Ok(Admission { hooks: inner.execution_hooks.shared() })
+        Ok(inner.registrations.execution_hooks())
     }
 
     /// The number of the next execution. Taken once it was submitted; the caller holds `submitting`, which orders both.
@@ -380,7 +353,6 @@ impl ScopeCell {
     pub(crate) fn withdraw_execution(&self, wake: &mut Vec<Woken>) {
         let mut inner = self.inner.lock();
         inner.running -= 1;
-        inner.executions -= 1;
         inner.wakers.take_into(wake);
     }
 
@@ -388,13 +360,12 @@ impl ScopeCell {
     pub(crate) fn execution_retired(
         self: &Arc<Self>,
         execution: &Arc<ExecutionCell>,
-        wake: &mut Vec<Woken>,
-        free: &mut Vec<Arc<ExecutionCell>>,
+        after: &mut AfterPass,
     ) -> bool {
         let mut inner = self.inner.lock();
         inner.running -= 1;
-        let finished = matches!(inner.phase, Phase::Finished(_));
         if let Some(Err(error)) = execution.peek() {
+            let finished = inner.has_finished();
             inner.failed_executions += 1;
             if finished {
                 // The report is out: the manager has the error (L13).
@@ -403,13 +374,13 @@ impl ScopeCell {
             if error.is_device_lost() {
                 self.record_loss(&mut inner);
             } else if !finished {
-                inner.note_failure(execution, free);
+                inner.note_failure(execution, &mut after.free);
             }
         }
-        if let Some(hooks) = &execution.hooks {
-            inner.batches.push_back(Batch { execution: execution.clone(), left: hooks.len() });
+        if execution.hooks > 0 {
+            inner.batches.push_back(Batch { execution: execution.clone(), left: execution.hooks });
         }
-        inner.wakers.take_into(wake);
+        inner.wakers.take_into(&mut after.wake);
         // While it finishes, whoever finishes it was woken just now.
         let due = !inner.batches.is_empty() || inner.is_over();
         due && inner.runner.is_none() && inner.phase != Phase::Finishing
@@ -443,14 +414,11 @@ impl ScopeCell {
         while let Some(scope) = next.pop() {
             {
                 let mut inner = scope.inner.lock();
-                if inner.cancelled || matches!(inner.phase, Phase::Finished(_)) {
+                if inner.cancelled || inner.has_finished() {
                     continue;
                 }
                 inner.cancelled = true;
-                next.extend(inner.stack.values().filter_map(|entry| match entry {
-                    Entry::Child(child) => Some(child.clone()),
-                    _ => None,
-                }));
+                next.extend(inner.stack.children().cloned());
                 // The one that is being finished has left the stack.
                 next.extend(inner.finish.child.clone());
             }
@@ -466,9 +434,7 @@ impl ScopeCell {
     /// Makes a tensor local to this scope.
     pub(crate) fn adopt_tensor(self: &Arc<Self>, handle: &Arc<TensorHandle>) -> Result<(), Error> {
         let cell = &handle.cell;
-        let inside = frames::inside_hook_under(self);
-        let mut inner = self.inner.lock();
-        self.admits(&inner, inside)?;
+        let mut inner = self.lock_for_entry()?;
         if inner.tensors.insert(cell.id(), Arc::downgrade(handle)).is_none() {
             inner.live_bytes += cell.bytes;
             inner.peak_bytes = inner.peak_bytes.max(inner.live_bytes);

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use crate::engine::arena::Arena;
 use crate::engine::driver::NativeSequence;
 use crate::engine::recording::Recording;
-use crate::engine::scopes::{Entry, ScopeCell, ScopeInner};
+use crate::engine::scopes::{ScopeCell, ScopeInner};
+use crate::engine::stack::Entry;
 use crate::engine::{Engine, frames};
 use crate::error::{EndOfLife, Error, ResourceKind, Site};
 use crate::sequence::SequenceState;
-use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 pub(crate) struct SequenceCell {
     /// Its place on the scope's stack.
@@ -19,6 +21,8 @@ pub(crate) struct SequenceCell {
     pub named: bool,
     pub scope: Arc<ScopeCell>,
     pub site: Site,
+    /// Those that the user has. An anonymous sequence gets no more once there are none.
+    handles: AtomicUsize,
     pub inner: Mutex<SequenceInner>,
 }
 
@@ -125,9 +129,11 @@ impl SequenceCell {
     }
 
     /// Ends the sequence's life. Twice is nothing. What it holds goes now, or when the device has finished.
-    pub(crate) fn end(self: &Arc<Self>, why: EndOfLife) {
-        let engine = self.engine();
-        let mut inner = self.inner.lock();
+    pub(crate) fn end(&self, why: EndOfLife) {
+        self.end_locked(self.inner.lock(), why);
+    }
+
+    fn end_locked(&self, mut inner: MutexGuard<'_, SequenceInner>, why: EndOfLife) {
         if matches!(inner.life, Life::Ended(_)) {
             return;
         }
@@ -138,23 +144,33 @@ impl SequenceCell {
         }
         let recording = std::mem::take(&mut inner.recording);
         let native = std::mem::replace(&mut inner.native, Native::None);
+        // Under the lock: who closes meets the sequence before, and waits for the lock, or finds the gate taken.
+        let pass = (!matches!(native, Native::None)).then(|| self.engine().gate.enter());
         drop(inner);
-        native.recycle(engine);
+        native.recycle(self.engine());
+        drop(pass);
         drop(recording);
     }
 
-    /// The last handle is gone.
-    pub(crate) fn forget(self: &Arc<Self>) {
-        if self.named {
+    /// The user has one handle more.
+    pub(crate) fn add_handle(&self) {
+        // Whoever makes one has the cell from a handle or from the scope: as an `Arc`'s count.
+        self.handles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The user has one handle less. An anonymous sequence that has none goes, once it is not running (L8).
+    pub(crate) fn drop_handle(self: &Arc<Self>) {
+        if self.handles.fetch_sub(1, Ordering::AcqRel) > 1 || self.named {
             return;
         }
         let mut inner = self.inner.lock();
         inner.forgotten = true;
-        let running = inner.state == SequenceState::Running;
-        drop(inner);
-        if !running {
-            self.scope.release_anonymous(self);
+        if inner.state == SequenceState::Running {
+            // `retired` does the rest.
+            return;
         }
+        self.end_locked(inner, EndOfLife::Destroyed(self.site));
+        self.scope.forget_sequence(self);
     }
 
     pub(crate) fn state(&self) -> SequenceState {
@@ -178,9 +194,7 @@ impl ScopeCell {
         site: Site,
     ) -> Result<Arc<SequenceCell>, Error> {
         self.engine.check_open()?;
-        let inside = frames::inside_hook_under(self);
-        let mut inner = self.inner.lock();
-        self.admits(&inner, inside)?;
+        let mut inner = self.lock_for_entry()?;
         if let Some(name) = &name
             && inner.names.contains_key(name)
         {
@@ -196,12 +210,10 @@ impl ScopeCell {
         site: Site,
     ) -> Result<Arc<SequenceCell>, Error> {
         let _pass = self.engine.enter()?;
-        let inside = frames::inside_hook_under(self);
-        let mut inner = self.inner.lock();
-        self.admits(&inner, inside)?;
+        let mut inner = self.lock_for_entry()?;
         let old = inner.names.remove(&name);
         if let Some(old) = &old {
-            inner.stack.remove(&old.entry);
+            inner.stack.remove(old.entry);
         }
         let new = self.push_sequence(&mut inner, Some(name), site);
         drop(inner);
@@ -217,13 +229,14 @@ impl ScopeCell {
         name: Option<Arc<str>>,
         site: Site,
     ) -> Arc<SequenceCell> {
-        let entry = inner.next_entry + 1;
+        let entry = inner.stack.next_id();
         let cell = Arc::new(SequenceCell {
             entry,
             named: name.is_some(),
             name: name.unwrap_or_else(|| self.engine.anonymous_name.clone()),
             scope: self.clone(),
             site,
+            handles: AtomicUsize::new(0),
             inner: Mutex::new(SequenceInner {
                 state: SequenceState::Recording,
                 life: Life::Live,
@@ -232,7 +245,7 @@ impl ScopeCell {
                 forgotten: false,
             }),
         });
-        inner.push(Entry::Sequence(cell.clone()));
+        inner.stack.push(entry, Entry::Sequence(cell.clone()));
         if cell.named {
             inner.names.insert(cell.name.clone(), cell.clone());
         }
@@ -252,14 +265,18 @@ impl ScopeCell {
     pub(crate) fn destroy_sequence(&self, cell: &Arc<SequenceCell>, why: EndOfLife) {
         // Closing waits until the native recording is back in its arena.
         let _pass = self.engine.gate.enter();
-        {
-            let mut inner = self.inner.lock();
-            inner.stack.remove(&cell.entry);
-            if cell.named && inner.names.get(&cell.name).is_some_and(|named| Arc::ptr_eq(named, cell)) {
-                inner.names.remove(&cell.name);
-            }
-        }
+        self.forget_sequence(cell);
         cell.end(why);
+    }
+
+    /// Takes a sequence off the stack, and gives its name free.
+    fn forget_sequence(&self, cell: &Arc<SequenceCell>) {
+        let mut inner = self.inner.lock();
+        // Never the last owner: the caller has the sequence.
+        inner.stack.remove(cell.entry);
+        if cell.named && inner.names.get(&cell.name).is_some_and(|named| Arc::ptr_eq(named, cell)) {
+            inner.names.remove(&cell.name);
+        }
     }
 
     /// An anonymous sequence that has no handle and is not running goes by itself (L8).
@@ -269,14 +286,6 @@ impl ScopeCell {
 
     /// The sequences in creation order.
     pub(crate) fn sequences(&self, which: impl Fn(&SequenceCell) -> bool) -> Vec<Arc<SequenceCell>> {
-        self.inner
-            .lock()
-            .stack
-            .values()
-            .filter_map(|entry| match entry {
-                Entry::Sequence(cell) if which(cell) => Some(cell.clone()),
-                _ => None,
-            })
-            .collect()
+        self.inner.lock().stack.sequences().filter(|cell| which(cell)).cloned().collect()
     }
 }

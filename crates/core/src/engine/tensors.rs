@@ -108,6 +108,17 @@ pub(super) enum HostAccess {
     Writer,
 }
 
+impl HostAccess {
+    /// A use by the device would conflict.
+    fn excludes(self, writes: bool) -> bool {
+        match self {
+            HostAccess::None => false,
+            HostAccess::Readers(_) => writes,
+            HostAccess::Writer => true,
+        }
+    }
+}
+
 impl TensorState {
     /// Nobody is about to use the memory: it may be given up.
     fn is_free(&self) -> bool {
@@ -242,19 +253,42 @@ impl TensorCell {
             if let Life::Ended(why) = &state.life {
                 return Err(self.stale(why));
             }
-            match state.host {
-                HostAccess::Writer => self.released.wait(&mut state),
-                HostAccess::Readers(_) if writes => self.released.wait(&mut state),
-                _ => break,
+            if !state.host.excludes(writes) {
+                state.pins += 1;
+                return Ok(());
             }
+            self.released.wait(&mut state);
         }
-        state.pins += 1;
-        Ok(())
     }
 
-    /// The block and the offset in it; none for an empty tensor. The caller has pinned it.
-    pub(crate) fn native_place(&self) -> Option<(Arc<NativeBlock>, u64)> {
-        self.state.lock().memory.as_ref().and_then(Memory::place)
+    /// Keeps the memory for a submission, and adds what has to complete before it to `waits`. False if a host copy that
+    /// conflicts is under way: nothing is kept then.
+    pub(crate) fn pin_for_use(&self, writes: bool, waits: &mut Frontier) -> Result<bool, Error> {
+        let mut state = self.state.lock();
+        if let Life::Ended(why) = &state.life {
+            return Err(self.stale(why));
+        }
+        if state.host.excludes(writes) {
+            return Ok(false);
+        }
+        state.pins += 1;
+        if let Some(write) = state.uses.last_write {
+            waits.cover(write);
+        }
+        if writes {
+            for read in state.uses.reads.points() {
+                waits.cover(*read);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits until no host copy conflicts with a use, or the tensor has ended.
+    pub(crate) fn wait_for_host(&self, writes: bool) {
+        let mut state = self.state.lock();
+        while matches!(state.life, Life::Live) && state.host.excludes(writes) {
+            self.released.wait(&mut state);
+        }
     }
 
     /// Whether its life has ended, asked by who has it alone.
@@ -280,29 +314,9 @@ impl TensorCell {
         TensorKey::from(KeyData::from_ffi(self.key.load(Ordering::Relaxed)))
     }
 
-    /// Adds what has to complete before another use.
-    pub(crate) fn uses_before(&self, writes: bool, waits: &mut Frontier) {
-        let state = self.state.lock();
-        if let Some(write) = state.uses.last_write {
-            waits.cover(write);
-        }
-        if writes {
-            for read in state.uses.reads.points() {
-                waits.cover(*read);
-            }
-        }
-    }
-
-    /// The device uses it until `point`.
-    pub(crate) fn use_until(&self, point: TimelinePoint, writes: bool) {
-        self.was_used.store(true, Ordering::Relaxed);
-        let mut state = self.state.lock();
-        if writes {
-            state.uses.last_write = Some(point);
-            state.uses.reads.clear();
-        } else {
-            state.uses.reads.cover(point);
-        }
+    /// The block and the offset in it; none for an empty tensor. The caller has pinned it.
+    pub(crate) fn native_place(&self) -> Option<(Arc<NativeBlock>, u64)> {
+        self.state.lock().memory.as_ref().and_then(Memory::place)
     }
 
     /// Bytes of the pool that it has.
@@ -432,6 +446,20 @@ impl Engine {
             Some(quarantine) => quarantine.keep(self, deferred),
             None => self.defer(deferred),
         }
+    }
+
+    /// The device uses the tensor until `point`, which keeps it from now on: the pin goes.
+    pub(crate) fn use_until(self: &Arc<Self>, cell: &TensorCell, point: TimelinePoint, writes: bool) {
+        cell.was_used.store(true, Ordering::Relaxed);
+        self.let_go(cell, |state| {
+            if writes {
+                state.uses.last_write = Some(point);
+                state.uses.reads.clear();
+            } else {
+                state.uses.reads.cover(point);
+            }
+            state.pins -= 1;
+        });
     }
 
     /// Takes a pin away; the last one of an ended tensor gives its memory up.

@@ -1,23 +1,23 @@
-//! The two threads: the timeline thread waits for the device, retires and supervises deadlines, and never
-//! runs user code; the cleanup thread runs the user code that nobody waits for. Both are made on first need
-//! and joined by `close`.
+//! The cleanup thread runs the user code that nobody waits for, and hooks that have deadlines. Like the timeline thread
+//! (`engine/timeline_thread.rs`) it is made on first need and joined by `close`.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use crate::backend::QueueId;
+use crate::backend::TimelinePoint;
 use crate::engine::finish::Mode;
+use crate::engine::gate::Pass;
+use crate::engine::hook_run::HookRun;
 use crate::engine::jobs::Job;
 use crate::engine::quiet::quietly;
-use crate::engine::registration::HookRun;
 use crate::engine::scopes::ScopeCell;
+use crate::engine::timeline_thread::TimelineThread;
 use crate::engine::wakers::{Waiter, WaiterId};
 use crate::engine::{Engine, frames};
 use crate::report::DetachedHook;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::Ordering;
 use crate::sync::{Condvar, Mutex, thread, thread_local};
 
 /// Puts a scope's job back when it can go on.
@@ -43,68 +43,23 @@ const MAX_INLINE_WITHOUT_THREADS: usize = 64;
 
 thread_local! {
     /// The cleanup thread of which engine this is, by address and generation.
-    static CLEANUP: Cell<Option<(usize, u64)>> = Cell::new(None);
+    static CLEANUP: Cell<Option<(usize, u64)>> = const { Cell::new(None) };
     /// The engine, by address, that made this thread.
-    static OWN: Cell<Option<usize>> = Cell::new(None);
-    /// This is a timeline thread.
-    static TIMELINE: Cell<bool> = Cell::new(false);
+    static OWN: Cell<Option<usize>> = const { Cell::new(None) };
     /// Jobs that run inside each other on this thread.
-    static INLINE: Cell<usize> = Cell::new(0);
+    static INLINE: Cell<usize> = const { Cell::new(0) };
 }
 
 /// The threads of one engine.
 #[derive(Default)]
 pub(crate) struct Threads {
     cleanup: Mutex<Option<thread::JoinHandle<()>>>,
-    timeline: Mutex<Option<thread::JoinHandle<()>>>,
-    /// The timeline thread was made.
-    has_timeline: AtomicBool,
-    signal: Mutex<Signal>,
-    changed: Condvar,
-    /// The next moment at which each scope wants to be looked at.
-    supervised: Mutex<BTreeMap<u64, (Instant, Weak<ScopeCell>)>>,
+    pub timeline: TimelineThread,
     detached: Mutex<Vec<DetachedHook>>,
     detached_changed: Condvar,
 }
 
-/// What the timeline thread is told.
-#[derive(Default)]
-struct Signal {
-    /// Something changed since it last looked.
-    dirty: bool,
-    stopped: bool,
-    rest: Rest,
-}
-
-/// What the timeline thread does while it does not look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Rest {
-    /// It is at work, and looks again before it rests.
-    #[default]
-    None,
-    /// It is blocked on the device, for the next points of these queues, a bit each: it looks when one of them completes.
-    OnDevice(u64),
-    /// It has nothing to wait for. It looks again in a moment, or when told.
-    Short,
-    /// It has had nothing to wait for, for a while. It looks when told.
-    Long,
-}
-
-/// How long a short rest lasts. A thread that evaluates and waits for each result by itself would otherwise wake the
-/// timeline thread for every one of them, and the two would fight for the same locks.
-const SHORT_REST: Duration = Duration::from_millis(2);
-
-/// Short rests before a long one. Under shuttle time does not pass, so there are none.
-const SHORT_RESTS: u32 = if cfg!(feature = "shuttle") { 0 } else { 10 };
-
-fn bit_of(queue: QueueId) -> u64 {
-    // Queues beyond the last bit share none: their submissions always tell.
-    1_u64.checked_shl(queue.0).unwrap_or(0)
-}
-
 impl Engine {
-    // Cleanup thread.
-
     /// Gives work to the cleanup thread, or to the next poll where there are no threads.
     pub(crate) fn push_job(self: &Arc<Self>, job: Job) {
         self.cleanup.push(job);
@@ -199,10 +154,8 @@ impl Engine {
     }
 
     fn spawn_cleanup(self: &Arc<Self>, generation: u64) -> thread::JoinHandle<()> {
-        let engine = self.clone();
-        spawn("tenure-cleanup", move || {
-            OWN.with(|own| own.set(Some(Arc::as_ptr(&engine).addr())));
-            CLEANUP.with(|cleanup| cleanup.set(Some((Arc::as_ptr(&engine).addr(), generation))));
+        spawn_own(self, "tenure-cleanup", move |engine| {
+            CLEANUP.with(|cleanup| cleanup.set(Some((Arc::as_ptr(engine).addr(), generation))));
             while let Some(job) = engine.cleanup.pop(generation) {
                 engine.run_job(job);
             }
@@ -211,7 +164,7 @@ impl Engine {
 
     /// True on this engine's cleanup thread, unless another has taken its place.
     pub(crate) fn on_cleanup_thread(self: &Arc<Self>) -> bool {
-        self.cleanup_generation_here() == Some(self.cleanup.generation())
+        self.cleanup_generation_here().is_some_and(|generation| generation == self.cleanup.generation())
     }
 
     /// Which cleanup thread of this engine this is or was.
@@ -317,18 +270,11 @@ impl Engine {
     /// Runs the execution hooks of `scope` that are due, on this thread if it may; what is pending then goes
     /// to the cleanup thread.
     pub(crate) fn run_hooks_inline(self: &Arc<Self>, scope: &Arc<ScopeCell>) {
-        let (due, inline) = {
-            let inner = scope.inner.lock();
-            (inner.has_due_hooks(), !inner.finish.needs_cleanup_thread || self.on_cleanup_thread())
-        };
-        if !due {
+        if !scope.inner.lock().has_due_hooks() {
             return;
         }
-        if inline {
-            let waiter = Waiter::new(WaiterId::NOBODY, Waker::noop());
-            if scope.poll_run(Mode::Executions, &waiter).is_ready() {
-                return;
-            }
+        if scope.may_run() && scope.poll_run(Mode::Executions, &Waiter::nobody()).is_ready() {
+            return;
         }
         self.push_scope(scope, Mode::Executions);
     }
@@ -343,10 +289,17 @@ impl Engine {
         count
     }
 
-    /// Retires what has completed; hooks of `mine` are left to the caller, who is told if there are any.
-    pub(crate) fn retire_but_leave(self: &Arc<Self>, mine: &Arc<ScopeCell>) -> bool {
+    /// Blocks on the device until `point` may have completed, and retires what has. Hooks of `mine` are left to the caller,
+    /// who is told if there are any; others go to the cleanup thread.
+    pub(crate) fn wait_and_retire_but_leave(
+        self: &Arc<Self>,
+        pass: Pass<'_>,
+        point: TimelinePoint,
+        timeout: Option<Duration>,
+        mine: &Arc<ScopeCell>,
+    ) -> bool {
         let mut due = Vec::new();
-        self.retire_completed(&mut due);
+        self.wait_and_retire(pass, &[point], timeout, &mut due);
         let mut left = false;
         for scope in due {
             if Arc::ptr_eq(&scope, mine) {
@@ -358,175 +311,9 @@ impl Engine {
         left
     }
 
-    // Timeline thread.
-
-    /// New work is on a queue. The timeline thread is told at once where it would not look by itself soon enough:
-    /// `has_hooks` if hooks have to run after that work, whether or not anybody waits for it.
-    pub(crate) fn work_submitted(self: &Arc<Self>, queue: QueueId, has_hooks: bool) {
-        if !self.options.threads {
-            return;
-        }
-        {
-            let mut signal = self.threads.signal.lock();
-            match signal.rest {
-                // A queue completes in order: it looks before the new work can have completed.
-                Rest::OnDevice(queues) if queues & bit_of(queue) != 0 => return,
-                Rest::Short if !has_hooks => {
-                    signal.dirty = true;
-                    return;
-                }
-                _ => {}
-            }
-        }
-        self.wake_timeline();
-    }
-
-    /// Somebody relies on the timeline thread: a waker waits for what it notices.
-    pub(crate) fn rely_on_timeline(&self) {
-        if !self.options.threads {
-            return;
-        }
-        let signal = self.threads.signal.lock();
-        if signal.rest == Rest::Short && signal.dirty {
-            drop(signal);
-            self.threads.changed.notify_all();
-        }
-    }
-
-    /// Has the timeline thread look again, if there is one.
-    pub(crate) fn signal_timeline(&self) {
-        let interrupt = {
-            let mut signal = self.threads.signal.lock();
-            signal.dirty = true;
-            matches!(signal.rest, Rest::OnDevice(_))
-        };
-        self.threads.changed.notify_all();
-        if interrupt {
-            self.driver.interrupt();
-        }
-    }
-
-    fn wake_timeline(self: &Arc<Self>) {
-        self.signal_timeline();
-        if self.threads.has_timeline.load(Ordering::Acquire) {
-            return;
-        }
-        let mut handle = self.threads.timeline.lock();
-        if handle.is_none() && !self.threads.signal.lock().stopped {
-            let engine = self.clone();
-            *handle = Some(spawn("tenure-timeline", move || {
-                OWN.with(|own| own.set(Some(Arc::as_ptr(&engine).addr())));
-                TIMELINE.with(|timeline| timeline.set(true));
-                engine.run_timeline();
-            }));
-            self.threads.has_timeline.store(true, Ordering::Release);
-        }
-    }
-
-    /// A wait of this thread may have swallowed an interrupt that was meant for the timeline thread, on its way
-    /// to the device: it is sent again.
-    pub(crate) fn pass_interrupt_on(&self) {
-        let meant_for_timeline = {
-            let signal = self.threads.signal.lock();
-            matches!(signal.rest, Rest::OnDevice(_)) && (signal.dirty || signal.stopped)
-        };
-        if meant_for_timeline && !on_timeline_thread() {
-            self.driver.interrupt();
-        }
-    }
-
-    /// Looks at `scope` at this moment.
-    pub(crate) fn supervise(self: &Arc<Self>, scope: &Arc<ScopeCell>, at: Instant) {
-        {
-            let mut supervised = self.threads.supervised.lock();
-            let known = supervised.entry(scope.id).or_insert_with(|| (at, Arc::downgrade(scope)));
-            known.0 = known.0.min(at);
-        }
-        self.wake_timeline();
-    }
-
-    fn run_timeline(self: &Arc<Self>) {
-        let mut short_rests = 0;
-        loop {
-            {
-                let mut signal = self.threads.signal.lock();
-                if signal.stopped {
-                    return;
-                }
-                if std::mem::take(&mut signal.dirty) {
-                    short_rests = 0;
-                }
-                signal.rest = Rest::None;
-            }
-            self.retire_and_queue_hooks();
-            let next = self.check_supervised();
-            let targets = self.next_targets();
-            if self.is_lost() && !targets.is_empty() {
-                // Lost since this pass looked at the device: all of it ends now (L23).
-                continue;
-            }
-            let mut signal = self.threads.signal.lock();
-            if signal.dirty || signal.stopped {
-                continue;
-            }
-            if targets.is_empty() {
-                let rested = short_rests < SHORT_RESTS;
-                let soon = rested.then(|| Instant::now() + SHORT_REST);
-                signal.rest = if rested { Rest::Short } else { Rest::Long };
-                short_rests += 1;
-                match soon.into_iter().chain(next).min() {
-                    Some(at) => {
-                        self.threads.changed.wait_until(&mut signal, at);
-                    }
-                    None => self.threads.changed.wait(&mut signal),
-                }
-                continue;
-            }
-            signal.rest = Rest::OnDevice(targets.iter().fold(0, |bits, target| bits | bit_of(target.queue)));
-            drop(signal);
-            // With a time, so that it can be told.
-            let left = next.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-            self.wait_device(&targets, Some(left));
-        }
-    }
-
-    /// Looks at the scopes whose moment has come; returns the next moment.
-    fn check_supervised(&self) -> Option<Instant> {
-        let now = Instant::now();
-        let (due, next) = {
-            let mut supervised = self.threads.supervised.lock();
-            let mut due = Vec::new();
-            supervised.retain(|_, (at, scope)| {
-                if *at <= now {
-                    due.extend(scope.upgrade());
-                    return false;
-                }
-                // A scope that nobody holds needs no look any more.
-                scope.strong_count() > 0
-            });
-            (due, supervised.values().map(|(at, _)| *at).min())
-        };
-        let mut next = next;
-        for scope in due {
-            if let Some(at) = scope.check_deadlines(now) {
-                let mut supervised = self.threads.supervised.lock();
-                let known = supervised.entry(scope.id).or_insert_with(|| (at, Arc::downgrade(&scope)));
-                known.0 = known.0.min(at);
-                next = Some(next.map_or(at, |known| known.min(at)));
-            }
-        }
-        next
-    }
-
     /// Ends both threads and waits for them, but not for the cleanup thread if this is it.
     pub(crate) fn stop_threads(self: &Arc<Self>) {
-        self.threads.signal.lock().stopped = true;
-        self.threads.changed.notify_all();
-        self.driver.interrupt();
-        let timeline = self.threads.timeline.lock().take();
-        if let Some(timeline) = timeline {
-            let _ = timeline.join();
-        }
+        self.stop_timeline_thread();
         self.cleanup.stop();
         let cleanup = self.threads.cleanup.lock().take();
         if let Some(cleanup) = cleanup
@@ -538,15 +325,17 @@ impl Engine {
     }
 }
 
-impl Engine {
-    /// True on this engine's timeline thread.
-    pub(crate) fn on_timeline_thread(&self) -> bool {
-        on_timeline_thread() && self.on_own_thread()
-    }
-}
-
-fn on_timeline_thread() -> bool {
-    TIMELINE.try_with(Cell::get).unwrap_or(false)
+/// A thread of the engine's own.
+pub(super) fn spawn_own(
+    engine: &Arc<Engine>,
+    name: &str,
+    run: impl FnOnce(&Arc<Engine>) + Send + 'static,
+) -> thread::JoinHandle<()> {
+    let engine = engine.clone();
+    spawn(name, move || {
+        OWN.with(|own| own.set(Some(Arc::as_ptr(&engine).addr())));
+        run(&engine);
+    })
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {

@@ -12,33 +12,58 @@ use smallvec::SmallVec;
 
 use crate::backend::{QueueId, TimelinePoint};
 use crate::engine::Engine;
-use crate::engine::execution::ExecutionCell;
+use crate::engine::driver::NativeSequence;
+use crate::engine::execution::{ExecutionCell, Progress};
+use crate::engine::gate::Pass;
 use crate::engine::jobs::Job;
 use crate::engine::pool::Grant;
 use crate::engine::scopes::ScopeCell;
 use crate::engine::tensors::Memory;
-use crate::engine::wakers::wake_each;
+use crate::engine::wakers::{Woken, wake_each};
 use crate::error::{BackendErrorKind, Error};
 use crate::event::{Event, EventKind};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 /// One queue. Lock order: `retiring` before `state`.
 pub(crate) struct Queue {
     pub id: QueueId,
     state: Mutex<QueueState>,
+    /// Something is in flight or waits for a point. Changed under the lock of `state`.
+    busy: AtomicBool,
     /// Held by the thread that retires, so that executions retire in order.
     retiring: Mutex<()>,
 }
 
 #[derive(Default)]
 struct QueueState {
-    /// Every point up to here was submitted. Later ones are announced: nobody waits for them, they may be withdrawn.
+    /// Every point up to here was submitted.
     submitted: u64,
     /// Every point up to here has retired.
     retired: u64,
-    inflight: VecDeque<Arc<ExecutionCell>>,
+    inflight: VecDeque<Flight>,
     /// Memory that is free once the point has retired.
     pending: BTreeMap<u64, Vec<Deferred>>,
+}
+
+/// An execution that the device may be at, with the native recording that it uses meanwhile.
+pub(crate) struct Flight {
+    pub execution: Arc<ExecutionCell>,
+    pub native: NativeSequence,
+}
+
+/// The executions that one pass has retired, and how they ended.
+type Retired = SmallVec<[(Arc<ExecutionCell>, Progress); 2]>;
+
+/// What a pass leaves to be done once no lock is held (L15).
+#[derive(Default)]
+pub(crate) struct AfterPass {
+    /// Whom to wake.
+    pub wake: Vec<Woken>,
+    /// Whose execution hooks are due.
+    pub due: Vec<Arc<ScopeCell>>,
+    /// What to drop.
+    pub free: Vec<Arc<ExecutionCell>>,
 }
 
 /// Memory that its tensor gave up, with the points after which the device has finished with it.
@@ -75,33 +100,26 @@ impl Frontier {
 
 impl Queue {
     pub(crate) fn new(id: QueueId) -> Self {
-        Queue { id, state: Mutex::new(QueueState::default()), retiring: Mutex::new(()) }
-    }
-
-    /// Announces an execution that is about to be submitted. The caller holds the engine's `submitting`.
-    pub(crate) fn announce(&self, execution: &Arc<ExecutionCell>) {
-        self.state.lock().inflight.push_back(execution.clone());
-    }
-
-    /// The driver took the announced submission.
-    pub(crate) fn confirm(&self, point: TimelinePoint) {
-        self.state.lock().submitted = point.value;
-    }
-
-    /// Takes the announcement back: nothing was submitted. The caller still holds `submitting`.
-    pub(crate) fn withdraw(&self, execution: &Arc<ExecutionCell>) {
-        let mut state = self.state.lock();
-        // The device cannot have completed it, but loss may have ended all points in between.
-        if state.inflight.back().is_some_and(|last| Arc::ptr_eq(last, execution)) {
-            state.inflight.pop_back();
+        Queue {
+            id,
+            state: Mutex::new(QueueState::default()),
+            busy: AtomicBool::new(false),
+            retiring: Mutex::new(()),
         }
+    }
+
+    /// Takes in what was submitted just now. The caller holds the engine's `submitting`, which orders points.
+    pub(crate) fn push(&self, flight: Flight) {
+        let mut state = self.state.lock();
+        state.submitted = flight.execution.point.value;
+        state.inflight.push_back(flight);
+        self.busy.store(true, Ordering::Relaxed);
     }
 
     /// The next point that retires something, if there is one.
     fn next_target(&self) -> Option<TimelinePoint> {
         let state = self.state.lock();
-        let execution = state.inflight.front().map(|execution| execution.point.value);
-        let execution = execution.filter(|value| *value <= state.submitted);
+        let execution = state.inflight.front().map(|flight| flight.execution.point.value);
         let memory = state.pending.keys().next().copied();
         let value = match (execution, memory) {
             (Some(a), Some(b)) => a.min(b),
@@ -110,11 +128,45 @@ impl Queue {
         Some(TimelinePoint { queue: self.id, value })
     }
 
+    /// Takes out what the device has finished with, up to `completed`.
+    fn take_completed(&self, completed: u64) -> (SmallVec<[Flight; 2]>, Vec<Deferred>) {
+        let mut state = self.state.lock();
+        // A submission that is just under way may have completed: it retires once it was taken in.
+        let completed = completed.min(state.submitted);
+        state.retired = state.retired.max(completed);
+        let mut flights = SmallVec::new();
+        while state.inflight.front().is_some_and(|flight| flight.execution.point.value <= completed)
+            && let Some(flight) = state.inflight.pop_front()
+        {
+            flights.push(flight);
+        }
+        let mut memory = Vec::new();
+        while let Some(first) = state.pending.first_entry()
+            && *first.key() <= completed
+        {
+            memory.extend(first.remove());
+        }
+        self.busy.store(!state.is_idle(), Ordering::Relaxed);
+        (flights, memory)
+    }
+
+    /// Keeps memory until `point` has retired, or hands it back if it has.
+    fn defer(&self, point: TimelinePoint, deferred: Deferred) -> Option<Deferred> {
+        let mut state = self.state.lock();
+        if state.retired >= point.value {
+            return Some(deferred);
+        }
+        state.pending.entry(point.value).or_default().push(deferred);
+        self.busy.store(true, Ordering::Relaxed);
+        None
+    }
+
     /// The execution of a point, while it is in flight.
     pub(crate) fn inflight_at(&self, point: TimelinePoint) -> Option<Arc<ExecutionCell>> {
         let state = self.state.lock();
-        let at = state.inflight.binary_search_by_key(&point.value, |execution| execution.point.value).ok()?;
-        Some(state.inflight[at].clone())
+        let value = |flight: &Flight| flight.execution.point.value;
+        let at = state.inflight.binary_search_by_key(&point.value, value).ok()?;
+        Some(state.inflight[at].execution.clone())
     }
 
     fn is_retired(&self, point: TimelinePoint) -> bool {
@@ -157,10 +209,14 @@ impl Queue {
     }
 
     /// What the driver has and has not finished.
-    pub(super) fn submitted(&self) -> Vec<Arc<ExecutionCell>> {
-        let state = self.state.lock();
-        let submitted = state.inflight.iter().filter(|execution| execution.point.value <= state.submitted);
-        submitted.cloned().collect()
+    pub(super) fn in_flight(&self) -> Vec<Arc<ExecutionCell>> {
+        self.state.lock().inflight.iter().map(|flight| flight.execution.clone()).collect()
+    }
+}
+
+impl QueueState {
+    fn is_idle(&self) -> bool {
+        self.inflight.is_empty() && self.pending.is_empty()
     }
 }
 
@@ -176,10 +232,7 @@ impl Engine {
 
     /// True if everything submitted has retired.
     pub(crate) fn is_idle(&self) -> bool {
-        self.queues.iter().all(|queue| {
-            let state = queue.state.lock();
-            state.inflight.is_empty() && state.pending.is_empty()
-        })
+        self.queues.iter().all(|queue| queue.state.lock().is_idle())
     }
 
     /// Waits until passes that are under way have published what they took.
@@ -196,7 +249,24 @@ impl Engine {
 
     /// Blocks on the device until one of `targets` may have completed. Loss is noticed here and taken in.
     pub(crate) fn wait_device(self: &Arc<Self>, targets: &[TimelinePoint], timeout: Option<Duration>) {
-        let Some(_pass) = self.driver_pass() else { return };
+        if let Some(pass) = self.driver_pass() {
+            self.wait_inside(&pass, targets, timeout);
+        }
+    }
+
+    /// As [`Engine::wait_device`], and then [`Engine::retire_completed`].
+    pub(crate) fn wait_and_retire(
+        self: &Arc<Self>,
+        pass: Pass<'_>,
+        targets: &[TimelinePoint],
+        timeout: Option<Duration>,
+        due: &mut Vec<Arc<ScopeCell>>,
+    ) {
+        self.wait_inside(&pass, targets, timeout);
+        self.retire_inside(pass, due);
+    }
+
+    fn wait_inside(&self, _pass: &Pass<'_>, targets: &[TimelinePoint], timeout: Option<Duration>) {
         if self.is_lost() {
             return;
         }
@@ -213,66 +283,51 @@ impl Engine {
     /// Retires everything that the device has completed. Returns the number of executions, and adds the
     /// scopes whose execution hooks are now due to `due`.
     pub(crate) fn retire_completed(self: &Arc<Self>, due: &mut Vec<Arc<ScopeCell>>) -> u64 {
-        let mut count = 0;
-        for queue in &self.queues {
-            count += self.retire_queue(queue, due);
-        }
-        count
+        self.driver_pass().map_or(0, |pass| self.retire_inside(pass, due))
     }
 
-    fn retire_queue(self: &Arc<Self>, queue: &Queue, due: &mut Vec<Arc<ScopeCell>>) -> u64 {
-        let mut wake = Vec::new();
-        let mut count = 0;
-        let mut free = Vec::new();
-        let Some(pass) = self.driver_pass() else { return 0 };
-        {
-            // Also waits for another thread's pass to publish what it has taken: a waiter must not spin.
-            let _in_order = queue.retiring.lock();
-            if queue.next_target().is_none() {
-                return 0;
-            }
-            let completed = match self.completed_point(queue) {
-                Some(value) => value,
-                None => return 0,
-            };
-            let (executions, memory) = {
-                let mut state = queue.state.lock();
-                if completed > state.retired {
-                    state.retired = completed;
-                }
-                let split =
-                    state.inflight.iter().take_while(|execution| execution.point.value <= completed).count();
-                let executions: SmallVec<[Arc<ExecutionCell>; 1]> = state.inflight.drain(..split).collect();
-                let memory = if state.pending.is_empty() {
-                    BTreeMap::new()
-                } else {
-                    let later = completed.checked_add(1).map(|next| state.pending.split_off(&next));
-                    std::mem::replace(&mut state.pending, later.unwrap_or_default())
-                };
-                (executions, memory)
-            };
-            let results: SmallVec<[_; 1]> =
-                executions.iter().map(|execution| self.collect_execution(execution)).collect();
-            // Before anybody learns of the results: who then looks at the figures, or trims, finds it all.
-            for deferred in memory.into_values().flatten() {
-                self.defer(deferred);
-            }
-            for (execution, result) in executions.into_iter().zip(results) {
-                if let Some(result) = result {
-                    count += 1;
-                    self.publish_execution(&execution, result, &mut wake, due, &mut free);
-                }
-                free.push(execution);
-            }
+    fn retire_inside(self: &Arc<Self>, pass: Pass<'_>, due: &mut Vec<Arc<ScopeCell>>) -> u64 {
+        let mut retired = Retired::new();
+        let mut after = AfterPass::default();
+        for queue in &self.queues {
+            self.retire_queue(queue, &mut retired, &mut after);
         }
-        drop(free);
+        let count = retired.len() as u64;
+        drop(retired);
+        drop(after.free);
         if count > 0 {
             self.after_retirement();
         }
         // Woken outside lock and gate: a waker is foreign code (L15).
         drop(pass);
-        wake_each(wake);
+        wake_each(after.wake);
+        if !after.due.is_empty() {
+            due.append(&mut after.due);
+        }
         count
+    }
+
+    /// Adds what has retired to `retired`, to be dropped once no lock is held.
+    fn retire_queue(self: &Arc<Self>, queue: &Queue, retired: &mut Retired, after: &mut AfterPass) {
+        // Also waits for another thread's pass to publish what it has taken: a waiter must not spin.
+        let _in_order = queue.retiring.lock();
+        if !queue.busy.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(completed) = self.completed_point(queue) else { return };
+        let (flights, memory) = queue.take_completed(completed);
+        let first = retired.len();
+        for Flight { execution, native } in flights {
+            let end = self.collect_execution(&execution, native);
+            retired.push((execution, end));
+        }
+        // Before anybody learns of the results: who then looks at the figures, or trims, finds it all.
+        if !memory.is_empty() {
+            memory.into_iter().for_each(|deferred| self.defer(deferred));
+        }
+        for (execution, end) in &retired[first..] {
+            self.publish_execution(execution, *end, after);
+        }
     }
 
     /// How far the queue is: as the device says, or to the end once it is lost (L23).
@@ -291,11 +346,11 @@ impl Engine {
 
     /// Gives memory back to the pool, or to the engine that owns it: now, or once its frontier has retired (L4).
     pub(crate) fn defer(self: &Arc<Self>, deferred: Deferred) {
-        for point in deferred.frontier.points() {
-            let mut state = self.queue(point.queue).state.lock();
-            if state.retired < point.value {
-                state.pending.entry(point.value).or_default().push(deferred);
-                return;
+        let mut deferred = deferred;
+        for point in deferred.frontier.clone().points() {
+            match self.queue(point.queue).defer(*point, deferred) {
+                Some(back) => deferred = back,
+                None => return,
             }
         }
         let Deferred { memory, tensor, label, bytes, scope, .. } = deferred;

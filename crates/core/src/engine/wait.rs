@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
+use crate::engine::wakers::NOBODY;
 use crate::sync::{Condvar, Mutex};
 
 /// One thread's place to sleep.
@@ -99,6 +100,10 @@ impl Engine {
         deadline: Option<Instant>,
     ) -> Option<F::Output> {
         let mut future = pin!(future);
+        // What is there at once needs nobody who sleeps and is woken.
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(NOBODY)) {
+            return Some(output);
+        }
         let parker = Arc::new(Parker::new(self));
         let waker = Waker::from(parker.clone());
         let mut context = Context::from_waker(&waker);

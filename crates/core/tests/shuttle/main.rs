@@ -9,6 +9,7 @@ mod graphs;
 mod memory;
 #[path = "../support/mod.rs"]
 mod support;
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -24,6 +24,13 @@ pub struct Executable {
     pub last: Option<(Last, Clock)>,
 }
 
+impl Executable {
+    /// How many edges there are between its nodes.
+    pub fn edges(&self) -> usize {
+        self.nodes.iter().map(|node| node.after.len()).sum()
+    }
+}
+
 impl State {
     /// Makes a graph ready to be launched.
     ///

@@ -32,6 +32,8 @@ pub struct Settings {
     pub uninitialised: bool,
     /// `SOFTCUDA_QUIET`: whether violations and leaks are only counted, not printed; off.
     pub quiet: bool,
+    /// `SOFTCUDA_STRICT`: whether a process with violations or leaks ends with code 86; off.
+    pub strict: bool,
     /// `SOFTCUDA_POOLS`: whether devices say that they have memory pools; on.
     pub pools: bool,
     /// `SOFTCUDA_FAULTS`, and what tests add.
@@ -70,6 +72,7 @@ impl Settings {
             check: read("SOFTCUDA_CHECK", 1) != 0,
             uninitialised: read("SOFTCUDA_CHECK_UNINITIALISED", 0) != 0,
             quiet: read("SOFTCUDA_QUIET", 0) != 0,
+            strict: read("SOFTCUDA_STRICT", 0) != 0,
             pools: read("SOFTCUDA_POOLS", 1) != 0,
             faults: Faults::parse(&plan).unwrap_or_else(|problem| {
                 eprintln!("softcuda: SOFTCUDA_FAULTS: {problem}; no fault is planned");

@@ -20,12 +20,14 @@ pub struct Case {
     pub violation: Option<&'static str>,
     /// What it leaves behind.
     pub leaks: u64,
+    /// What its process ends with.
+    pub code: i32,
 }
 
 impl Case {
     /// A program that does nothing wrong.
     pub const fn new(name: &'static str, body: fn()) -> Case {
-        Case { name, environment: &[], body, violation: None, leaks: 0 }
+        Case { name, environment: &[], body, violation: None, leaks: 0, code: 0 }
     }
 
     /// With variables.
@@ -41,6 +43,11 @@ impl Case {
     /// That leaves so many objects behind.
     pub const fn leaking(self, leaks: u64) -> Case {
         Case { leaks, ..self }
+    }
+
+    /// Whose process ends with this code.
+    pub const fn ending(self, code: i32) -> Case {
+        Case { code, ..self }
     }
 }
 
@@ -85,7 +92,7 @@ fn start(case: &Case) -> Result<(), Failed> {
     program.envs(case.environment.iter().copied());
     let output = program.output()?;
     let words = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
+    if output.status.code() != Some(case.code) {
         return Err(format!("{}\n{words}", output.status).into());
     }
     // After an error that stays nothing can be given back, so the last word is only that of the others.

@@ -22,6 +22,7 @@ const GENERATED: &str = "generated";
 /// CUDA C++ that is written by hand. Its PTX stands beside it.
 const WRITTEN: &[&str] = &[
     "../conformance/src/kernels/portable.cu",
+    "../../examples/autodiff/src/kernels.cu",
     "../../examples/chain/src/kernels/alpha.cu",
     "../../examples/logistic_regression/src/gradient.cu",
 ];

@@ -10,7 +10,8 @@ use crate::device::driver;
 use crate::memory::Kind;
 
 /// Live objects of a kind: `contexts`, `streams`, `events`, `modules`, `graphs`, `executables`, `pools`, `memory`
-/// (device memory, of pools too), `host` (pinned memory); the sum of all for an empty name.
+/// (device memory, of pools too), `host` (pinned memory); the sum of all these for an empty name. Parts of `executables`
+/// have names too: `nodes` and `edges`.
 pub fn live(kind: &str) -> u64 {
     let state = driver().lock();
     let allocations = |of: fn(Kind) -> bool| {
@@ -23,6 +24,8 @@ pub fn live(kind: &str) -> u64 {
         "modules" => state.modules.len(),
         "graphs" => state.graphs.len(),
         "executables" => state.executables.len(),
+        "nodes" => state.executables.values().map(|executable| executable.nodes.len()).sum(),
+        "edges" => state.executables.values().map(|executable| executable.edges()).sum(),
         "pools" => state.pools.values().filter(|pool| !pool.is_default && !pool.destroyed).count(),
         "memory" => allocations(|kind| matches!(kind, Kind::Device | Kind::Pooled(_) | Kind::Managed)),
         "host" => allocations(|kind| matches!(kind, Kind::Host | Kind::Registered)),

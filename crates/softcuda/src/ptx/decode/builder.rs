@@ -69,6 +69,8 @@ impl<'a> Builder<'a> {
         }
         builder.body(function)?;
         builder.position = function.position;
+        // Whoever comes to the end of the body ends there, whatever its last instruction was guarded by.
+        builder.guard = Test::ALWAYS;
         builder.emit(Op::Exit);
         builder.finish(function, parameters, end)
     }

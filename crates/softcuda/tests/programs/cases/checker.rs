@@ -25,6 +25,10 @@ const READ: &str = "a read and a write in no order";
 
 pub const CASES: &[Case] = &[
     Case::new("checker/write_write", || write_write(By::Nothing)).reported(RACE),
+    Case::new("checker/a_violation_ends_a_strict_process", || write_write(By::Nothing))
+        .reported(RACE)
+        .with(&[("SOFTCUDA_STRICT", "1")])
+        .ending(86),
     Case::new("checker/write_write_by_event", || write_write(By::Event)),
     Case::new("checker/write_write_by_host", || write_write(By::Host)),
     Case::new("checker/write_read", || write_read(By::Nothing)).reported(READ),

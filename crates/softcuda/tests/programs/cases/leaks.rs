@@ -13,7 +13,16 @@ pub const CASES: &[Case] = &[
     Case::new("leaks/each_kind_counts", each_kind_counts).leaking(9),
     Case::new("leaks/what_dies_with_its_context_counts", what_dies_with_its_context_counts).leaking(5),
     Case::new("leaks/nothing_is_left", nothing_is_left),
+    Case::new("leaks/they_end_a_strict_process", one_stream).leaking(2).with(STRICT).ending(86),
+    Case::new("leaks/nothing_is_left_in_a_strict_process", nothing_is_left).with(STRICT),
 ];
+
+const STRICT: &[(&str, &str)] = &[("SOFTCUDA_STRICT", "1")];
+
+fn one_stream() {
+    start();
+    stream();
+}
 
 fn each_kind_counts() {
     start();

@@ -1,6 +1,7 @@
-//! Registrations: a hook that a scope has accepted, the figures of its runs, and running it once.
+//! One run of a hook: sync or async, its panics caught (L13).
 //!
-//! Not here: when it runs and in which order (`engine/finish.rs`).
+//! Not here: when it runs and in which order (`engine/finish.rs`), and what a scope keeps of its hooks
+//! (`engine/registrations.rs`).
 
 use std::any::Any;
 use std::future::Future;
@@ -8,36 +9,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::cleanup::{CleanupContext, CleanupHook, Hook, HookBody, HookClass, Period};
+use crate::cleanup::{CleanupContext, CleanupHook, HookBody};
 use crate::engine::execution::ExecutionCell;
 use crate::engine::frames;
 use crate::engine::quiet::{panic_text, quietly};
 use crate::error::{BoxError, SharedError};
-use crate::report::{CleanupErrorKind, HookReport};
-use crate::sync::Mutex;
-
-pub(crate) struct Registration {
-    pub id: u64,
-    pub label: Arc<str>,
-    pub key: Option<Arc<str>>,
-    pub period: Period,
-    pub class: HookClass,
-    pub deadline: Option<Duration>,
-    /// Out while it runs, and gone after its last run.
-    body: Mutex<Option<HookBody>>,
-    figures: Mutex<Figures>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Figures {
-    runs: u64,
-    failed: u64,
-    skipped: u64,
-    total: Duration,
-    longest: Duration,
-}
+use crate::report::CleanupErrorKind;
 
 /// How one run ended.
 pub(crate) enum RunEnd {
@@ -46,71 +25,15 @@ pub(crate) enum RunEnd {
     Panicked(SharedError),
 }
 
-impl Registration {
-    pub(crate) fn new(id: u64, hook: Hook) -> Self {
-        Registration {
-            id,
-            label: hook.label,
-            key: hook.key,
-            period: hook.period,
-            class: hook.class,
-            deadline: hook.deadline,
-            body: Mutex::new(Some(hook.body)),
-            figures: Mutex::new(Figures::default()),
-        }
-    }
-
-    /// The body for one run; none if an earlier run has not come back.
-    pub(crate) fn take_body(&self) -> Option<HookBody> {
-        self.body.lock().take()
-    }
-
-    fn put_back(&self, body: HookBody) {
-        *self.body.lock() = Some(body);
-    }
-
-    pub(crate) fn count_skip(&self) {
-        self.figures.lock().skipped += 1;
-    }
-
-    pub(crate) fn count_run(&self, took: Duration, failed: bool) {
-        let mut figures = self.figures.lock();
-        figures.runs += 1;
-        figures.failed += u64::from(failed);
-        figures.total += took;
-        figures.longest = figures.longest.max(took);
-    }
-
-    /// Drops the body after the last run: what it captured goes now, not with the report (cases C33).
-    /// The caller holds no lock.
-    pub(crate) fn retire_body(&self) {
-        let body = self.body.lock().take();
-        drop(body);
-    }
-
-    pub(crate) fn report(&self) -> HookReport {
-        let figures = *self.figures.lock();
-        HookReport {
-            label: self.label.clone(),
-            key: self.key.clone(),
-            period: self.period,
-            runs: figures.runs,
-            failed: figures.failed,
-            skipped: figures.skipped,
-            total: figures.total,
-            longest: figures.longest,
-        }
-    }
-}
-
 /// How a future's run ended: the hook, if it can run again, and its answer, or the panic.
 type Ended = (Option<HookBody>, std::thread::Result<Result<(), BoxError>>);
 
 type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
-/// One run of one registration.
+/// One run of one hook.
 pub(crate) struct HookRun {
-    pub registration: Arc<Registration>,
+    /// The hook's place among the registrations of the scope.
+    pub place: usize,
     pub execution: Option<Arc<ExecutionCell>>,
     pub started: Instant,
     context: CleanupContext,
@@ -125,12 +48,31 @@ enum Stage {
 
 impl HookRun {
     pub(crate) fn new(
-        registration: Arc<Registration>,
+        place: usize,
         execution: Option<Arc<ExecutionCell>>,
         body: HookBody,
         context: CleanupContext,
     ) -> Self {
-        HookRun { registration, execution, started: Instant::now(), context, stage: Stage::Body(body) }
+        HookRun { place, execution, started: Instant::now(), context, stage: Stage::Body(body) }
+    }
+
+    /// The hook's place and the execution, after its end.
+    pub(crate) fn into_parts(self) -> (usize, Option<Arc<ExecutionCell>>) {
+        (self.place, self.execution)
+    }
+
+    /// Whether it may be pending, and then wants to be woken.
+    pub(crate) fn may_wait(&self) -> bool {
+        !matches!(self.stage, Stage::Body(HookBody::Once(_) | HookBody::Each(_)))
+    }
+
+    /// Ready for its next run, if there is one.
+    fn put_back(&self, body: HookBody) {
+        let spent = self.context.scope.inner.lock().registrations.at_mut(self.place).put_back(body);
+        if spent.is_some() {
+            // The scope has finished without it. What it captured is dropped without the lock (L15).
+            quietly(|| drop(spent));
+        }
     }
 
     /// Runs or polls the hook. No lock is held (L15); a panic is an end like another (L13).
@@ -159,7 +101,7 @@ impl HookRun {
                 Stage::Body(HookBody::Each(mut run)) => {
                     // An execution hook that panics is as good as before for the next execution.
                     let answer = catch_unwind(AssertUnwindSafe(|| run(&self.context)));
-                    self.registration.put_back(HookBody::Each(run));
+                    self.put_back(HookBody::Each(run));
                     return match answer {
                         Ok(result) => Poll::Ready(result),
                         Err(panic) => std::panic::resume_unwind(panic),
@@ -179,7 +121,7 @@ impl HookRun {
                     }
                     Poll::Ready((body, result)) => {
                         if let Some(body) = body {
-                            self.registration.put_back(body);
+                            self.put_back(body);
                         }
                         return match result {
                             Ok(result) => Poll::Ready(result),
