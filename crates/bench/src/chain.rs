@@ -26,7 +26,7 @@ use turns::{InTurn, Seat, seats};
 
 const IMAGES: u64 = 64;
 /// Batches of each policy on each device. Of each image the median counts.
-const RUNS: u64 = 7;
+const RUNS: u64 = 5;
 const MIB: u64 = 1 << 20;
 
 /// The policies, each with its name in rows.
