@@ -219,7 +219,7 @@ impl Engine {
                 continue;
             }
             if targets.is_empty() {
-                let rested = short_rests < SHORT_RESTS;
+                let rested = (0..SHORT_RESTS).contains(&short_rests);
                 let soon = rested.then(|| Instant::now() + SHORT_REST);
                 thread.set_rest(if rested { Rest::Short } else { Rest::Long });
                 short_rests += 1;
