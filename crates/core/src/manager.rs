@@ -455,7 +455,6 @@ impl Manager {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
-    #[inline]
     pub fn records_events(&self) -> bool {
         self.engine().events.is_heard()
     }
