@@ -28,6 +28,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     scenario("fork::used_in_the_child_with_threads", used_in_the_child_with_threads),
     scenario("fork::in_flight_in_the_parent", in_flight_in_the_parent),
     scenario("fork::a_new_manager_in_the_child", a_new_manager_in_the_child),
+    scenario("fork::a_new_manager_after_the_parents", a_new_manager_after_the_parents),
 ];
 
 const fn scenario(name: &'static str, run: fn() -> ExitCode) -> Scenario {
@@ -286,4 +287,25 @@ fn a_new_manager_in_the_child() -> ExitCode {
         assert!(matches!(parent.tensor.read(), Err(Error::ForkedProcess { .. })));
     });
     parent.goes_on(child)
+}
+
+/// The child drops the parent's manager with all of its tensors, and then opens one of its own: what the parent's left behind
+/// is not in its books, and closing waits for none of it.
+fn a_new_manager_after_the_parents() -> ExitCode {
+    let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default()).unwrap();
+    let tensors: Vec<_> = (0..3).map(|_| manager.tensor::<u8>(1 << 20).unwrap()).collect();
+    let mut parent = Some((manager, tensors));
+    let child = ffi::fork(|| {
+        drop(parent.take().expect("the child has its own copy"));
+        let manager = Manager::open_with(HostBackend::new(), ManagerOptions::default()).unwrap();
+        assert_eq!(manager.memory().tensors, 0);
+        drop(manager.tensor::<u8>(1 << 20).unwrap());
+        assert!(manager.close().unwrap().is_clean());
+    });
+    assert_eq!(child, Ends::Code(0), "the child has failed");
+    let (manager, tensors) = parent.take().expect("the parent has its own copy");
+    assert_eq!(manager.memory().tensors, 3);
+    drop(tensors);
+    assert!(manager.close().unwrap().is_clean());
+    ExitCode::SUCCESS
 }

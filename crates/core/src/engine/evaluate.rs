@@ -87,6 +87,14 @@ impl Engine {
         self: &'a Arc<Self>,
         sequence: &Arc<SequenceCell>,
     ) -> Result<(Arc<ExecutionCell>, Pass<'a>), Error> {
+        // Again from the beginning: making room takes locks that come before the sequence's.
+        self.with_room(|| self.evaluate_once(sequence))
+    }
+
+    fn evaluate_once<'a>(
+        self: &'a Arc<Self>,
+        sequence: &Arc<SequenceCell>,
+    ) -> Result<(Arc<ExecutionCell>, Pass<'a>), Error> {
         let pass = self.enter();
         let mut inner = sequence.inner.lock();
         sequence.check(&inner)?;

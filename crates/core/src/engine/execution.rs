@@ -258,7 +258,7 @@ impl ExecutionCell {
     fn wait_and_serve(self: &Arc<Self>, deadline: Option<Instant>) -> Result<Waited, Error> {
         let mut id = None;
         let wait = std::future::poll_fn(|context| self.poll_wait(&Waiter::of(&mut id, context.waker())));
-        match self.engine().block_on(wait, deadline) {
+        let answer = match self.engine().block_on(wait, deadline) {
             Some(result) => result.map(|()| Waited::Completed),
             None => {
                 if let Some(id) = id {
@@ -266,7 +266,10 @@ impl ExecutionCell {
                 }
                 Ok(Waited::TimedOut)
             }
-        }
+        };
+        // A hook that this wait ran may have dropped the last manager.
+        self.engine().close_if_orphaned();
+        answer
     }
 }
 

@@ -17,6 +17,10 @@ impl Engine {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), Error> {
+        self.with_room(|| self.write_once(cell, offset, bytes))
+    }
+
+    fn write_once(self: &Arc<Self>, cell: &TensorCell, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let _pass = self.enter_for(cell)?;
         self.begin_host_access(cell, true)?;
         let answer = match cell.native_place() {
@@ -36,6 +40,10 @@ impl Engine {
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<(), Error> {
+        self.with_room(|| self.read_once(cell, offset, bytes))
+    }
+
+    fn read_once(self: &Arc<Self>, cell: &TensorCell, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         let _pass = self.enter_for(cell)?;
         self.begin_host_access(cell, false)?;
         let answer = match cell.native_place() {

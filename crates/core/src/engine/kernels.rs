@@ -56,6 +56,10 @@ impl KernelEntry {
 
 impl Engine {
     pub(crate) fn compile(self: &Arc<Self>, source: &KernelSource) -> Result<Arc<KernelEntry>, Error> {
+        self.with_room(|| self.compile_once(source))
+    }
+
+    fn compile_once(self: &Arc<Self>, source: &KernelSource) -> Result<Arc<KernelEntry>, Error> {
         let _pass = self.enter()?;
         if let Some(lost) = self.lost_error() {
             return Err(lost);

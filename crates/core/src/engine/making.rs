@@ -189,7 +189,10 @@ impl Engine {
         if engine.events.is_heard() {
             return Engine::end_last_heard(handle);
         }
-        if let Some(mut books) = engine.prepare_keeping(&handle) {
+        // Dropped last, without the lock: the scope may go with it.
+        let _owner;
+        if let Some((mut books, owner)) = engine.prepare_keeping(&handle) {
+            _owner = owner;
             books.keep(handle);
         }
     }
@@ -204,29 +207,30 @@ impl Engine {
         let owner = cell.owner();
         let scope = owner.as_ref();
         let (tensor, bytes, site, label) = (cell.id(), cell.bytes, cell.site, cell.label.to_shared());
-        let Some(mut books) = engine.prepare_keeping(&handle) else { return };
+        let Some((mut books, _owner)) = engine.prepare_keeping(&handle) else { return };
         books.keep(handle);
         drop(books);
         engine.emit(scope, Some(site), || EventKind::Retire { tensor, label: label.clone(), bytes });
         engine.emit(scope, None, || EventKind::Reclaim { tensor, label, bytes });
     }
 
-    /// The books in which a tensor that nobody else has may be kept; none if something is in the way.
-    fn prepare_keeping(&self, handle: &Arc<TensorHandle>) -> Option<OpenBooks> {
+    /// The books in which a tensor that nobody else has may be kept, and the scope that was its owner, to be dropped without
+    /// their lock; none if something is in the way.
+    fn prepare_keeping(&self, handle: &Arc<TensorHandle>) -> Option<(OpenBooks, Option<Arc<ScopeCell>>)> {
         let cell = &handle.cell;
         if !cell.forget_uses(self) {
             return None;
         }
-        if cell.was_local
-            && let Some(scope) = cell.owner()
-            && !scope.forget_unless_quarantined(cell)
-        {
-            return None;
+        let owner = cell.take_owner();
+        if owner.as_ref().is_none_or(|scope| scope.forget_unless_quarantined(cell)) {
+            let books = self.shards.shard(cell.shard).open_books();
+            // Under the lock: who closes takes it afterwards, and finds the tensor, or its memory. One that somebody looks at
+            // among all others just now goes the way of those that are not kept, and so does one whose life has ended.
+            if self.is_open() && Arc::strong_count(handle) == 1 && books.can_keep(handle) {
+                return Some((books, owner));
+            }
         }
-        let books = self.shards.shard(cell.shard).open_books();
-        // Under the lock: who closes takes it afterwards, and finds the tensor, or its memory. One that somebody looks at
-        // among all others just now goes the way of those that are not kept, and so does one whose life has ended.
-        let kept = self.is_open() && Arc::strong_count(handle) == 1 && books.can_keep(handle);
-        kept.then_some(books)
+        cell.put_owner_back(owner);
+        None
     }
 }

@@ -119,6 +119,27 @@ impl Engine {
         None
     }
 
+    /// Does what takes memory of the driver's beside tensors: recordings, their arenas, staging, kernels. Where the driver has
+    /// none left, what has retired is reclaimed, the cache goes back, and it is tried once more (L20). How much is short the
+    /// driver does not say: nothing is waited for.
+    pub(crate) fn with_room<R>(
+        self: &Arc<Self>,
+        mut attempt: impl FnMut() -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        match attempt() {
+            Err(Error::Backend(error)) if error.kind == BackendErrorKind::OutOfMemory => {}
+            answer => return answer,
+        }
+        self.retire_and_queue_hooks();
+        {
+            let _pass = self.enter()?;
+            self.pool.lock().counters.retries += 1;
+            self.wait_for_leaving();
+            self.trim_to(0);
+        }
+        attempt()
+    }
+
     fn count_failure(&self, error: Error) -> Error {
         self.pool.lock().counters.failed_allocations += 1;
         error

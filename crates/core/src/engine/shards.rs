@@ -12,6 +12,7 @@ use std::thread::available_parallelism;
 use slotmap::{SlotMap, new_key_type};
 use smallvec::SmallVec;
 
+use crate::engine::fork;
 use crate::engine::pool::{Found, Grant, Pool, Recent};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{BorrowLock, Condvar, Mutex, MutexGuard, thread_number};
@@ -30,6 +31,8 @@ pub(crate) struct Shards {
     shards: &'static [Shard],
     /// Shards from this one on were never used.
     used: AtomicUsize,
+    /// How many forks there were when they became this manager's.
+    forks: u32,
 }
 
 /// Shards that no manager has: as many sets as managers were open at a time, at most.
@@ -94,7 +97,7 @@ impl Shards {
             // The tensors of the manager before held it open until all of them were gone.
             shard.open_books().books.hits = 0;
         }
-        Shards { shards, used: AtomicUsize::new(0) }
+        Shards { shards, used: AtomicUsize::new(0), forks: fork::generation() }
     }
 
     /// The number of this thread's shard.
@@ -209,8 +212,10 @@ impl Shards {
 
 impl Drop for Shards {
     fn drop(&mut self) {
-        // Tried only: a fork may have inherited the lock from a thread that it has not. A model's locks end with its run.
+        // Tried only: a fork may have inherited the lock from a thread that it has not. What a fork inherits is no manager's
+        // any more: tensors that went there have left their places behind. A model's locks end with its run.
         if !cfg!(feature = "shuttle")
+            && self.forks == fork::generation()
             && let Some(mut spare) = SPARE.try_write()
         {
             spare.push(self.shards);

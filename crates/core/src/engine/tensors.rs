@@ -327,6 +327,18 @@ impl TensorCell {
     pub(crate) fn owner(&self) -> Option<Arc<ScopeCell>> {
         self.state.lock().owner.clone()
     }
+
+    /// Takes the owner out, for a tensor that is to be idle: it must not keep a scope, nor what that has of the user's.
+    pub(super) fn take_owner(&self) -> Option<Arc<ScopeCell>> {
+        if self.was_local { self.state.lock().owner.take() } else { None }
+    }
+
+    /// It is not to be idle after all. The caller holds no lock.
+    pub(super) fn put_owner_back(&self, owner: Option<Arc<ScopeCell>>) {
+        if owner.is_some() {
+            self.state.lock().owner = owner;
+        }
+    }
 }
 
 /// One call that looks at a tensor's native block. It ends also when the user's code panics.

@@ -9,6 +9,7 @@ mod limits;
 mod out_of_memory;
 mod policies;
 mod reuse;
+mod room;
 mod trim;
 
 use std::sync::Arc;
@@ -143,6 +144,11 @@ pub const CASES: &[Case] = &[
         &["L4", "L19", "L20"],
         out_of_memory::what_is_in_flight_is_taken_over,
     ),
+    case("memory/a_recording_finds_room", &["L11", "L20"], room::a_recording_finds_room),
+    case("memory/a_recording_is_retried_once", &["L7", "L11", "L20"], room::a_recording_is_retried_once),
+    case("memory/only_a_lack_of_room_is_retried", &["L20"], room::only_a_lack_of_room_is_retried),
+    case("memory/a_copy_finds_room", &["L20"], room::a_copy_finds_room),
+    case_with("memory/a_kernel_finds_room", &["L20"], &[Requirement::Kernels], room::a_kernel_finds_room),
     case("memory/the_largest_holders_are_named", &["L20"], out_of_memory::the_largest_holders_are_named),
     case("memory/the_error_owns_no_tensor", &["L20"], out_of_memory::the_error_owns_no_tensor),
     case("memory/a_full_driver_asks_last", &["L20"], callback::a_full_driver_asks_last),

@@ -1,0 +1,114 @@
+//! What an idle tensor keeps, and who ends what it keeps: tensors that are kept whole for the next one like them (A13)
+//! against the ends of scopes and managers.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod support;
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use support::Device;
+use tenure_core::{ManagedScope, Manager, ManagerOptions, Tensor, TrimPolicy, hook, op};
+
+const BYTES: u64 = 1 << 20;
+
+fn untrimmed(device: &Device) -> Manager {
+    let options = ManagerOptions::builder().trim(TrimPolicy::Never).build();
+    Manager::open_with(device.backend(), options).unwrap()
+}
+
+/// One line of the program, so that every tensor is like every other.
+fn make(scope: &ManagedScope) -> Tensor<u8> {
+    scope.tensor(BYTES).unwrap()
+}
+
+/// An error of the user's that holds a manager, and makes a tensor as it goes.
+#[derive(Debug)]
+struct Greedy {
+    manager: Manager,
+    gone: Arc<AtomicUsize>,
+}
+
+impl fmt::Display for Greedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("greedy")
+    }
+}
+
+impl StdError for Greedy {}
+
+impl Drop for Greedy {
+    fn drop(&mut self) {
+        let scope = self.manager.scope("in a destructor").unwrap();
+        drop(make(&scope));
+        self.gone.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A scope whose hook fails with a [`Greedy`] error, and which leaves an idle tensor behind.
+fn leave_an_idle_tensor(manager: &Manager, gone: &Arc<AtomicUsize>) {
+    let scope = manager.scope("failing").unwrap();
+    drop(make(&scope));
+    let error = Greedy { manager: manager.clone(), gone: gone.clone() };
+    scope.register(hook::once("fails", move |_| Err(Box::new(error)))).unwrap();
+    let failure = scope.finish_blocking().unwrap_err();
+    drop(scope);
+    assert_eq!(gone.load(Ordering::SeqCst), 0);
+    drop(failure);
+}
+
+/// L15: what a finished scope still has of the user's goes with the last of the user's handles, under no lock; an idle tensor
+/// does not keep it until the next tensor is made of it, under a lock.
+#[test]
+fn an_idle_tensor_keeps_nothing_of_its_scope() {
+    let device = Device::default();
+    let manager = untrimmed(&device);
+    let gone = Arc::new(AtomicUsize::new(0));
+    leave_an_idle_tensor(&manager, &gone);
+    assert_eq!(gone.load(Ordering::SeqCst), 1);
+    let scope = manager.scope("next").unwrap();
+    let tensor = make(&scope);
+    assert!(tensor.is_live());
+    scope.finish_blocking().unwrap();
+    assert!(manager.close().unwrap().is_clean());
+}
+
+/// L4: a manager whose last handle is in such an error closes.
+#[test]
+fn an_idle_tensor_keeps_no_manager_open() {
+    let device = Device::default();
+    let manager = untrimmed(&device);
+    leave_an_idle_tensor(&manager, &Arc::default());
+    drop(manager);
+    device.wait_shut_down();
+    assert_eq!(device.balance(), (1, 1));
+}
+
+/// Without threads: a hook that a wait runs drops the last manager. The wait closes it, for nobody else would.
+#[test]
+fn a_wait_closes_the_manager_that_its_hook_dropped() {
+    let device = Device::default();
+    let options = ManagerOptions::builder().threads(false).build();
+    let manager = Manager::open_with(device.backend(), options).unwrap();
+    let scope = manager.scope("s").unwrap();
+    let tensor = make(&scope);
+    let last = Mutex::new(Some(manager));
+    let own = device.clone();
+    scope
+        .register(hook::each("drops", move |_| {
+            drop(last.lock().unwrap().take());
+            own.complete_all();
+            Ok(())
+        }))
+        .unwrap();
+    scope.evaluate([op::fill(&tensor, 1)]).unwrap();
+    device.hold();
+    // Its hook is due while this one waits.
+    scope.evaluate([op::fill(&tensor, 2)]).unwrap().wait().unwrap();
+    drop((scope, tensor));
+    device.wait_shut_down();
+    assert_eq!(device.balance(), (1, 1));
+}
