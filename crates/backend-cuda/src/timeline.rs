@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-use tenure_core::backend::{QueueId, TimelinePoint, WaitStatus};
+use parking_lot::Mutex;
+use tenure_core::backend::{Condvar, QueueId, TimelinePoint, WaitStatus};
 use tenure_core::{BackendError, BackendErrorKind};
 
 use crate::error::{Loss, driver};
@@ -171,7 +171,7 @@ impl Timelines {
         flight.submitted = point.value;
         flight.points.push_back(Pending { value: point.value, event });
         drop(flight);
-        queue.arrived.notify_one();
+        queue.arrived.notify_all();
         Ok(())
     }
 

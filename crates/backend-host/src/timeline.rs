@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-use tenure_core::backend::{QueueId, TimelinePoint, WaitStatus};
+use parking_lot::Mutex;
+use tenure_core::backend::{Condvar, QueueId, TimelinePoint, WaitStatus};
 
 use crate::sequence::Work;
 

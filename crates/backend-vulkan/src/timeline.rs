@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use smallvec::SmallVec;
-use tenure_core::backend::{TimelinePoint, WaitStatus};
+use tenure_core::backend::{Condvar, TimelinePoint, WaitStatus};
 use tenure_core::{BackendError, QueueId};
 
 use crate::commands::ORDER;

@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 use tenure_core::BackendError;
-use tenure_core::backend::{TimelinePoint, WaitStatus};
+use tenure_core::backend::{Condvar, TimelinePoint, WaitStatus};
 use wgpu::{PollError, PollStatus, PollType, SubmissionIndex};
 
 use crate::error::{driver, lost, panic_text};
@@ -170,7 +170,7 @@ impl Timeline {
         let rest = state.rest;
         drop(state);
         if rest == Rest::Long {
-            self.arrived.notify_one();
+            self.arrived.notify_all();
         }
         ticket
     }
@@ -254,7 +254,7 @@ impl Timeline {
         state.blocked += 1;
         state.relying += relies;
         if !state.has_reached(targets) && relies > 0 && state.rest != Rest::None {
-            self.arrived.notify_one();
+            self.arrived.notify_all();
         }
         let mut in_time = true;
         // What happened counts before the time: an interrupt that came with the last moment is not lost.

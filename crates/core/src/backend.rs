@@ -25,6 +25,7 @@
 use std::fmt;
 use std::time::Duration;
 
+pub use crate::condvar::{Condvar, WaitTimeoutResult};
 use crate::error::BackendError;
 use crate::kernel::KernelSource;
 use crate::operation::Operation;

@@ -14,6 +14,7 @@ pub use bytemuck;
 pub mod backend;
 mod backend_error;
 pub mod cleanup;
+mod condvar;
 mod engine;
 pub mod error;
 pub mod event;

@@ -5,7 +5,8 @@
 
 #[cfg(not(feature = "shuttle"))]
 mod real {
-    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+    pub(crate) use crate::condvar::Condvar;
+    pub(crate) use parking_lot::{Mutex, MutexGuard};
     pub(crate) use std::sync::atomic;
     pub(crate) use std::thread;
     pub(crate) use std::thread_local;

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-use tenure_core::backend::{BlockRequest, WaitStatus};
+use parking_lot::Mutex;
+use tenure_core::backend::{BlockRequest, Condvar, WaitStatus};
 use tenure_core::kernel::HostKernel;
 use tenure_core::{
     Backend, BackendError, BackendErrorKind, BackendInfo, Capabilities, DriverMemory, KernelSource, QueueId,
