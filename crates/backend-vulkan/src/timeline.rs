@@ -1,7 +1,7 @@
 //! Queues and their timelines: submitting, asking how far a queue is, waiting, and waking who waits.
 //!
 //! Each queue has a timeline semaphore that its submissions raise to their points. Who waits does so in the driver, for
-//! the one semaphore of its queue, and looks for interrupts now and then. A second semaphore, raised from the host, would
+//! the one semaphore of its queue; with a time it looks for interrupts now and then. A second semaphore, raised from the host, would
 //! bring it back at once; but drivers whose timelines are made of something else, as those of software devices are, wait for any of
 //! several by polling them all, which takes the time of the work that is waited for. Not here: what is submitted
 //! (`sequence.rs`).
@@ -98,16 +98,13 @@ pub(crate) struct Timelines {
     api: Arc<Api>,
 }
 
-/// Points of several queues.
-type Points = SmallVec<[TimelinePoint; 2]>;
-
-/// For how long a wait in the driver goes unlooked at. An interrupt is seen after this time at the latest; each look
+/// For how long a wait in the driver that can be interrupted goes unlooked at. An interrupt is seen after this time at the latest; each look
 /// costs some microseconds.
 const SLICE: Duration = Duration::from_millis(4);
 
 #[derive(Debug, Default)]
 struct Waiters {
-    /// Threads that wait.
+    /// Threads whose waits can be interrupted.
     blocked: usize,
     interrupts: u64,
     /// An interrupt that found nobody: the next wait returns at once.
@@ -152,8 +149,8 @@ impl Timelines {
             // The queue runs in order; only what the barrier does is missing.
             (&both[..], last)
         } else {
-            // What has completed is not thereby visible to the device. A semaphore that is there makes it so, and nothing
-            // waits for that.
+            // What has completed is not thereby visible to the device. Waiting for a value that the semaphore has already
+            // makes it so, and holds nothing up.
             if completed > queue.visible.load(Ordering::Relaxed) {
                 semaphores.push((queue.semaphore.raw, completed));
             }
@@ -189,6 +186,12 @@ impl Timelines {
         targets: &[TimelinePoint],
         timeout: Option<Duration>,
     ) -> Result<WaitStatus, BackendError> {
+        if timeout.is_none() && !targets.is_empty() {
+            let goals = Goals::new(self, targets);
+            // The device's work ends, and so does this. It takes no interrupt that is meant for another.
+            while !goals.wait(self, u64::MAX)? {}
+            return Ok(WaitStatus::Woken);
+        }
         // A moment beyond what the clock can say is no limit.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let interrupts = {
@@ -236,18 +239,12 @@ impl Timelines {
         interrupts: u64,
         deadline: Option<Instant>,
     ) -> Result<WaitStatus, BackendError> {
-        let goals = first_of_each(targets);
-        let (semaphores, values): (SmallVec<[_; 2]>, SmallVec<[_; 2]>) =
-            goals.iter().map(|goal| (self.queue(goal.queue).semaphore.raw, goal.value)).unzip();
+        let goals = Goals::new(self, targets);
         loop {
-            self.api.alive()?;
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let slice = left.map_or(SLICE, |left| left.min(SLICE));
             // What has completed counts before the time.
-            if wait_any(&self.api, &semaphores, &values, slice.as_nanos() as u64)? {
-                if let [goal] = goals[..] {
-                    self.queue(goal.queue).completed.fetch_max(goal.value, Ordering::AcqRel);
-                }
+            if goals.wait(self, slice.as_nanos() as u64)? {
                 return Ok(WaitStatus::Woken);
             }
             if self.waiters.lock().interrupts != interrupts {
@@ -281,16 +278,36 @@ impl Timelines {
     }
 }
 
-/// The first point of each queue.
-fn first_of_each(targets: &[TimelinePoint]) -> Points {
-    let mut first = Points::new();
-    for point in targets {
-        match first.iter_mut().find(|known| known.queue == point.queue) {
-            Some(known) => known.value = known.value.min(point.value),
-            None => first.push(*point),
+/// The first point of each queue that a thread waits for.
+struct Goals {
+    points: SmallVec<[TimelinePoint; 2]>,
+    semaphores: SmallVec<[vk::Semaphore; 2]>,
+    values: SmallVec<[u64; 2]>,
+}
+
+impl Goals {
+    fn new(timelines: &Timelines, targets: &[TimelinePoint]) -> Self {
+        let mut points = SmallVec::<[TimelinePoint; 2]>::new();
+        for point in targets {
+            match points.iter_mut().find(|known| known.queue == point.queue) {
+                Some(known) => known.value = known.value.min(point.value),
+                None => points.push(*point),
+            }
         }
+        let semaphores = points.iter().map(|point| timelines.queue(point.queue).semaphore.raw).collect();
+        let values = points.iter().map(|point| point.value).collect();
+        Goals { points, semaphores, values }
     }
-    first
+
+    /// Blocks in the driver; false if the time was over first.
+    fn wait(&self, timelines: &Timelines, nanoseconds: u64) -> Result<bool, BackendError> {
+        timelines.api.alive()?;
+        let reached = wait_any(&timelines.api, &self.semaphores, &self.values, nanoseconds)?;
+        if reached && let [point] = self.points[..] {
+            timelines.queue(point.queue).completed.fetch_max(point.value, Ordering::AcqRel);
+        }
+        Ok(reached)
+    }
 }
 
 /// Blocks until a semaphore of this backend's own has its value.

@@ -241,7 +241,7 @@ fn an_interrupt_is_latched_and_ends_waits() {
             .map(|targets| {
                 threads.spawn({
                     let backend = &backend;
-                    move || backend.wait_any(&targets, None).unwrap()
+                    move || backend.wait_any(&targets, Some(Duration::MAX)).unwrap()
                 })
             })
             .collect();

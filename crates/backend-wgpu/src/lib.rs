@@ -24,8 +24,8 @@
 //! # Who polls
 //!
 //! wgpu notices that work has completed only while somebody polls the device. On a device of this backend's own who waits
-//! polls, and a thread of the backend, the reclaimer, for what nobody waits for: made at the first submission, asleep while
-//! nothing is submitted. On the device of an engine the reclaimer alone polls, since a poll calls the engine's own
+//! without a time polls, and a thread of the backend, the reclaimer, for all the rest: made at the first submission, asleep
+//! while nothing is submitted. On the device of an engine the reclaimer alone polls, since a poll calls the engine's own
 //! callbacks, as it may on any thread that polls; its polls last a millisecond at most there, since a poll holds a lock that
 //! presenting a frame needs.
 //!

@@ -1,8 +1,10 @@
 //! The timeline of the one queue, and who polls wgpu, so that completions are noticed, buffers mapped and memory given
 //! back.
 //!
-//! On a device of our own who waits polls, for what it waits for. The reclaimer, a thread of this backend, polls for what
-//! nobody waits for: it looks for that now and then while there is work, and sleeps when there is none for a while. On a device
+//! On a device of our own who waits polls, for what it waits for, unless it waits with a time: a poll cannot be interrupted.
+//! (With a time limit it could end by itself, but wgpu 30 panics where such a poll ends while another one finds all work
+//! complete.) The reclaimer, a thread of this backend, polls for those who wait with a time, and for what nobody waits
+//! for: it looks for that now and then while there is work, and sleeps when there is none for a while. On a device
 //! that an engine shares with us it is the reclaimer alone that polls, since a poll calls the engine's own callbacks.
 //!
 //! While a poll waits wgpu keeps a lock for reading that destroying a buffer or presenting a frame takes for
@@ -27,9 +29,6 @@ use crate::error::{driver, lost, panic_text};
 
 /// How long one poll of a device that is not ours may hold wgpu's lock.
 const SHARED_SLICE: Duration = Duration::from_millis(1);
-
-/// How long a poll of who waits goes unlooked at: an interrupt is seen after this time at the latest.
-const SLICE: Duration = Duration::from_millis(4);
 
 /// How long the reclaimer leaves new work to who may wait for it. Told of every submission, it would poll beside
 /// whoever submits one thing after the other and waits for each.
@@ -93,6 +92,8 @@ struct State {
     blocked: usize,
     /// Threads that poll because they wait.
     pollers: usize,
+    /// Threads that wait for targets with a time, and rely on the reclaimer.
+    relying: usize,
     rest: Rest,
     interrupts: u64,
     /// An interrupt that found nobody blocked: the next wait returns at once.
@@ -200,7 +201,7 @@ impl Timeline {
                 return Ok(());
             }
             match self.ownership {
-                Ownership::Own => self.poll_for(&mut state, poll, ticket, SLICE),
+                Ownership::Own => self.poll_for(&mut state, poll, ticket),
                 Ownership::Shared => self.changed.wait(&mut state),
             }
         }
@@ -238,44 +239,63 @@ impl Timeline {
         targets: &[TimelinePoint],
         timeout: Option<Duration>,
     ) -> Result<WaitStatus, BackendError> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut state = self.state.lock();
+        if self.ownership == Ownership::Own && timeout.is_none() && !targets.is_empty() {
+            // It takes no interrupt that is meant for another.
+            return self.poll_until(&mut state, poll, targets);
+        }
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         state.check("wait_any")?;
         if std::mem::take(&mut state.latched) {
             return Ok(WaitStatus::Woken);
         }
         let interrupts = state.interrupts;
+        let relies = usize::from(!targets.is_empty());
         state.blocked += 1;
+        state.relying += relies;
+        if !state.has_reached(targets) && relies > 0 && state.rest != Rest::None {
+            self.arrived.notify_one();
+        }
         let mut in_time = true;
         // What happened counts before the time: an interrupt that came with the last moment is not lost.
         let status = loop {
             if let Err(lost) = state.check("wait_any") {
                 break Err(lost);
             }
-            let reached = targets.iter().any(|target| state.completed >= target.value);
-            if reached || state.interrupts != interrupts {
+            if state.has_reached(targets) || state.interrupts != interrupts {
                 break Ok(WaitStatus::Woken);
             }
             if !in_time {
                 break Ok(WaitStatus::TimedOut);
             }
-            let first = match self.ownership {
-                Ownership::Own => state.first_that_completes(targets),
-                Ownership::Shared => None,
-            };
-            match (first, deadline) {
-                (Some(ticket), None) => self.poll_for(&mut state, poll, ticket, SLICE),
-                (Some(ticket), Some(at)) => {
-                    let left = at.saturating_duration_since(Instant::now());
-                    self.poll_for(&mut state, poll, ticket, left.min(SLICE));
-                    in_time = left > SLICE;
-                }
-                (None, None) => self.changed.wait(&mut state),
-                (None, Some(at)) => in_time = !self.changed.wait_until(&mut state, at).timed_out(),
+            match deadline {
+                None => self.changed.wait(&mut state),
+                Some(at) => in_time = !self.changed.wait_until(&mut state, at).timed_out(),
             }
         };
         state.blocked -= 1;
+        state.relying -= relies;
         status
+    }
+
+    /// Polls until one of the points has completed.
+    fn poll_until(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        poll: Poll<'_>,
+        targets: &[TimelinePoint],
+    ) -> Result<WaitStatus, BackendError> {
+        loop {
+            state.check("wait_any")?;
+            if state.has_reached(targets) {
+                return Ok(WaitStatus::Woken);
+            }
+            match state.first_that_completes(targets) {
+                Some(ticket) => self.poll_for(state, poll, ticket),
+                // Another thread has polled for it, and is about to say so.
+                None => self.changed.wait(state),
+            }
+        }
     }
 
     pub(crate) fn interrupt(&self) {
@@ -311,8 +331,8 @@ impl Timeline {
         let mut state = self.state.lock();
         while let Some(ticket) = self.due(&mut state) {
             let slice = match self.ownership {
-                Ownership::Own => SLICE,
-                Ownership::Shared => SHARED_SLICE,
+                Ownership::Own => None,
+                Ownership::Shared => Some(SHARED_SLICE),
             };
             self.poll(&mut state, &|poll| polled(device, poll), ticket, slice);
         }
@@ -329,7 +349,7 @@ impl Timeline {
                 if state.life == Life::Stopping {
                     return None;
                 }
-            } else if state.pollers == 0 && (at_once || state.finished < old) {
+            } else if at_once || state.relying > 0 || (state.pollers == 0 && state.finished < old) {
                 return Some(Ticket(state.finished + 1));
             }
             old = state.submitted;
@@ -347,18 +367,24 @@ impl Timeline {
     }
 
     /// Polls because this thread waits for a submission.
-    fn poll_for(&self, state: &mut MutexGuard<'_, State>, poll: Poll<'_>, ticket: Ticket, slice: Duration) {
+    fn poll_for(&self, state: &mut MutexGuard<'_, State>, poll: Poll<'_>, ticket: Ticket) {
         state.pollers += 1;
-        self.poll(state, poll, ticket, slice);
+        self.poll(state, poll, ticket, None);
         state.pollers -= 1;
     }
 
     /// Polls for a submission, and takes into the books what came of it.
-    fn poll(&self, state: &mut MutexGuard<'_, State>, poll: Poll<'_>, ticket: Ticket, slice: Duration) {
+    fn poll(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        poll: Poll<'_>,
+        ticket: Ticket,
+        timeout: Option<Duration>,
+    ) {
         // It has completed if it is not pending any more, or is lost.
         let Some(at) = ticket.0.checked_sub(state.finished + 1) else { return };
         let Some(pending) = state.pending.get(at as usize) else { return };
-        let wait = PollType::Wait { submission_index: Some(pending.index.clone()), timeout: Some(slice) };
+        let wait = PollType::Wait { submission_index: Some(pending.index.clone()), timeout };
         match MutexGuard::unlocked(state, || poll(wait)) {
             Ok(Ok(_)) => self.finish(state, ticket),
             Ok(Err(PollError::Timeout)) => {}
@@ -398,6 +424,10 @@ pub(crate) fn polled(device: &wgpu::Device, poll: PollType) -> Polled {
 }
 
 impl State {
+    fn has_reached(&self, targets: &[TimelinePoint]) -> bool {
+        targets.iter().any(|target| self.completed >= target.value)
+    }
+
     /// The first pending submission with which one of the points completes.
     fn first_that_completes(&self, targets: &[TimelinePoint]) -> Option<Ticket> {
         let first = targets.iter().map(|target| target.value).min()?;
@@ -443,7 +473,8 @@ mod tests {
     fn an_interrupt_ends_every_wait_that_is_blocked() {
         let timeline = &Timeline::new(Ownership::Own);
         std::thread::scope(|threads| {
-            let waits: Vec<_> = [None, Some(Duration::MAX)]
+            let waits: Vec<_> = [Duration::from_secs(3600), Duration::MAX]
+                .map(Some)
                 .into_iter()
                 .map(|timeout| threads.spawn(move || timeline.wait_any(&no_poll, &[point(1)], timeout)))
                 .collect();
@@ -461,7 +492,7 @@ mod tests {
     fn a_loss_ends_every_wait_for_ever_with_its_first_cause() {
         let timeline = &Timeline::new(Ownership::Own);
         std::thread::scope(|threads| {
-            let wait = threads.spawn(move || timeline.wait_any(&no_poll, &[point(1)], None));
+            let wait = threads.spawn(move || timeline.wait_any(&no_poll, &[point(1)], Some(Duration::MAX)));
             while timeline.state.lock().blocked < 1 {
                 std::thread::yield_now();
             }

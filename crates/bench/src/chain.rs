@@ -22,11 +22,11 @@ use tenure_bench::measure::{Bench, Failure, median};
 use tenure_bench::report::Row;
 
 use crate::costed::{Costed, Costs};
-use turns::{InTurn, Seat, Turns};
+use turns::{InTurn, Seat, seats};
 
 const IMAGES: u64 = 64;
 /// Batches of each policy on each device. Of each image the median counts.
-const RUNS: u64 = 7;
+const RUNS: u64 = 5;
 const MIB: u64 = 1 << 20;
 
 /// The policies, each with its name in rows.
@@ -169,8 +169,7 @@ fn side_by_side<B: Backend>(
     open: &impl Fn() -> Result<Costed<B>, BackendError>,
 ) -> Result<Vec<Run>, Failure> {
     let mut batches = Vec::new();
-    for (seat, (_, policy)) in Turns::seats(POLICIES.len(), round % POLICIES.len()).into_iter().zip(POLICIES)
-    {
+    for (seat, (_, policy)) in seats(POLICIES.len(), round % POLICIES.len()).into_iter().zip(POLICIES) {
         batches.push((open()?, seat, policy));
     }
     std::thread::scope(|threads| {

@@ -152,7 +152,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
 
     /// Blocks until one of `targets` is completed, the time is over, or [`Backend::interrupt`] was called.
     /// Returning early without a reason is allowed. With no target it waits for the interrupt or the time. Every
-    /// target was submitted.
+    /// target was submitted. With targets and no time an interrupt may be missed, so that the wait can be left to the
+    /// driver: who has to be brought back gives a time, however long.
     ///
     /// # Errors
     /// `DeviceLost`, or what the driver said.
@@ -162,7 +163,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
         timeout: Option<Duration>,
     ) -> Result<WaitStatus, BackendError>;
 
-    /// Makes every [`Backend::wait_any`] that is blocked now return early; if none is, the next one.
+    /// Makes every [`Backend::wait_any`] that has a time or no target and is blocked now return early; if none is, the
+    /// next one.
     fn interrupt(&self);
 
     /// What the driver itself says of this device's memory, beside core's own figures (L19).

@@ -137,9 +137,11 @@ impl Deref for TensorRef {
 }
 
 impl Drop for TensorRef {
+    #[inline]
     fn drop(&mut self) {
-        if let Some(handle) = self.0.take()
-            && Arc::strong_count(&handle) == 1
+        // Most are not the last, and cost no more than an `Arc`.
+        if self.0.as_ref().is_some_and(|handle| Arc::strong_count(handle) == 1)
+            && let Some(handle) = self.0.take()
         {
             Engine::end_last(handle);
         }

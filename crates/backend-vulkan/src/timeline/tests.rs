@@ -36,7 +36,10 @@ fn each_wait_ends_with_its_own_point() {
     std::thread::scope(|threads| {
         for value in (1..=8).rev() {
             threads.spawn(move || {
-                assert_eq!(timelines.wait_any(&[point(value)], None).expect("alive"), WaitStatus::Woken);
+                assert_eq!(
+                    timelines.wait_any(&[point(value)], Some(Duration::MAX)).expect("alive"),
+                    WaitStatus::Woken
+                );
                 assert!(timelines.completed(QueueId(0)).expect("alive") >= value, "woken by point {value}");
             });
             until(timelines, |waiters| waiters.blocked == 9 - value as usize);
@@ -53,7 +56,7 @@ fn of_several_targets_the_first_ends_the_wait() {
     let Some(device) = device() else { return };
     let timelines = &device.timelines;
     std::thread::scope(|threads| {
-        let wait = threads.spawn(|| timelines.wait_any(&[point(3), point(1), point(2)], None));
+        let wait = threads.spawn(|| timelines.wait_any(&[point(3), point(1), point(2)], Some(Duration::MAX)));
         until(timelines, |waiters| waiters.blocked == 1);
         submit(timelines, 1);
         assert_eq!(wait.join().expect("no panic").expect("alive"), WaitStatus::Woken);
@@ -66,11 +69,11 @@ fn an_interrupt_ends_every_wait_that_is_blocked() {
     let Some(device) = device() else { return };
     let timelines = &device.timelines;
     std::thread::scope(|threads| {
-        let waits: Vec<_> = [None, None, Some(Duration::from_secs(3600)), Some(Duration::MAX)]
+        let waits: Vec<_> = [Some(Duration::MAX), Some(Duration::from_secs(3600)), Some(Duration::MAX)]
             .into_iter()
             .map(|timeout| threads.spawn(move || timelines.wait_any(&[point(1)], timeout).expect("alive")))
             .collect();
-        until(timelines, |waiters| waiters.blocked == 4);
+        until(timelines, |waiters| waiters.blocked == 3);
         timelines.interrupt();
         for wait in waits {
             assert_eq!(wait.join().expect("no panic"), WaitStatus::Woken);
@@ -122,7 +125,7 @@ fn who_waits_longer_stays_when_another_gives_up() {
         // More than one look, and one.
         let short = threads.spawn(|| timelines.wait_any(&[point(1)], Some(5 * SLICE)));
         let shorter = threads.spawn(|| timelines.wait_any(&[point(1)], Some(SLICE / 2)));
-        let long = threads.spawn(|| timelines.wait_any(&[point(1)], None));
+        let long = threads.spawn(|| timelines.wait_any(&[point(1)], Some(Duration::MAX)));
         for wait in [short, shorter] {
             assert_eq!(wait.join().expect("no panic").expect("alive"), WaitStatus::TimedOut);
         }
@@ -137,7 +140,8 @@ fn a_loss_ends_every_wait() {
     let Some(device) = device() else { return };
     let timelines = &device.timelines;
     std::thread::scope(|threads| {
-        let waits: Vec<_> = [None, Some(Duration::MAX)]
+        let waits: Vec<_> = [Duration::from_secs(3600), Duration::MAX]
+            .map(Some)
             .into_iter()
             .map(|timeout| threads.spawn(move || timelines.wait_any(&[point(1)], timeout)))
             .collect();
@@ -148,4 +152,43 @@ fn a_loss_ends_every_wait() {
             assert_eq!((error.kind, error.operation), (BackendErrorKind::DeviceLost, "vkFirst"));
         }
     });
+}
+
+#[test]
+fn what_was_written_before_is_visible_to_every_submission() {
+    let Some(device) = device() else { return };
+    let timelines = &device.timelines;
+    let queue = &timelines.queues[0];
+    let submit_after = |value, waits: &[TimelinePoint]| {
+        timelines.submit(queue.order, point(value), waits).expect("submitted");
+        queue.visible.load(Ordering::Relaxed)
+    };
+    // Nothing came before.
+    assert_eq!(submit_after(1, &[]), 0);
+    // Not known to have completed: the barrier orders all that was submitted.
+    assert_eq!(submit_after(2, &[point(1)]), 1);
+    assert_eq!(submit_after(3, &[]), 1);
+    // Known to have completed: the semaphore, whether or not anything is to be waited for.
+    assert_eq!(timelines.wait_any(&[point(3)], None).expect("alive"), WaitStatus::Woken);
+    assert_eq!(submit_after(4, &[point(2)]), 3);
+    timelines.drain();
+    assert_eq!(timelines.completed(QueueId(0)).expect("alive"), 4);
+    assert_eq!(submit_after(5, &[]), 4);
+    timelines.drain();
+}
+
+#[test]
+fn a_wait_without_a_time_is_the_drivers_and_takes_no_interrupt() {
+    let Some(device) = device() else { return };
+    let timelines = &device.timelines;
+    timelines.interrupt();
+    std::thread::scope(|threads| {
+        let wait = threads.spawn(|| timelines.wait_any(&[point(1)], None));
+        submit(timelines, 1);
+        assert_eq!(wait.join().expect("no panic").expect("alive"), WaitStatus::Woken);
+        assert_eq!(timelines.completed(QueueId(0)).expect("alive"), 1);
+    });
+    // The interrupt is for the next one that can be interrupted.
+    let wait = || timelines.wait_any(&[point(2)], Some(Duration::MAX)).expect("alive");
+    assert_eq!(wait(), WaitStatus::Woken);
 }

@@ -11,7 +11,7 @@ use chain::error::ImageError;
 use chain::node::{Frame, Node, Step};
 
 /// Whose turn it is, among a fixed number of seats.
-pub struct Turns {
+struct Turns {
     state: Mutex<State>,
     changed: Condvar,
     /// Who goes first in the first round.
@@ -41,15 +41,15 @@ struct Timed {
     times: Vec<f64>,
 }
 
-impl Turns {
-    /// One seat for each of `seats` batches. `first` has the first turn.
-    pub fn seats(seats: usize, first: usize) -> Vec<Arc<Seat>> {
-        let state = Mutex::new(State { over: 0, gone: vec![false; seats] });
-        let turns = Arc::new(Turns { state, changed: Condvar::new(), first });
-        let seat = |at| Arc::new(Seat { turns: turns.clone(), at, timed: Mutex::default() });
-        (0..seats).map(seat).collect()
-    }
+/// A seat for each of so many batches. The one with the number `first` has the first turn.
+pub fn seats(count: usize, first: usize) -> Vec<Arc<Seat>> {
+    let state = Mutex::new(State { over: 0, gone: vec![false; count] });
+    let turns = Arc::new(Turns { state, changed: Condvar::new(), first });
+    let seat = |at| Arc::new(Seat { turns: turns.clone(), at, timed: Mutex::default() });
+    (0..count).map(seat).collect()
+}
 
+impl Turns {
     /// Whose turn it is; turns of those that are gone are skipped.
     fn whose(&self, state: &mut State) -> Option<usize> {
         let seats = state.gone.len();
@@ -140,7 +140,7 @@ mod tests {
     fn one_at_a_time_and_another_first_each_round() {
         let order = Mutex::new(Vec::new());
         std::thread::scope(|threads| {
-            for seat in Turns::seats(3, 1) {
+            for seat in seats(3, 1) {
                 let order = &order;
                 threads.spawn(move || {
                     // One leaves early, and is not waited for.

@@ -33,7 +33,9 @@ impl<B: Backend> Instrumented<B> {
         match self.shared.wait_at_gates(targets, deadline)? {
             Next::Return(status) => Ok(status),
             Next::Inner(open) => {
-                let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+                let until = |at: Instant| at.saturating_duration_since(Instant::now());
+                // A time beyond the clock stays a time: who gives one can be interrupted.
+                let left = timeout.map(|timeout| deadline.map_or(timeout, until));
                 let result = self.inner.wait_any(&open, left);
                 let status = self.shared.answer(CallKind::WaitAny, result)?;
                 self.shared.check_lost(CallKind::WaitAny, &mut self.shared.state.lock())?;

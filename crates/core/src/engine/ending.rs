@@ -116,7 +116,13 @@ impl ScopeCell {
         inner.runner = None;
         let parent = if inner.finish.below_parent { self.parent.lock().take() } else { None };
         // What hooks captured goes with their last run. Late executions still need theirs.
-        let spent = inner.registrations.retire(late);
+        let spent = if late {
+            inner.registrations.retire_all_but_execution_hooks()
+        } else {
+            // Whoever comes back from a hook that outlived its deadline asks for the hook.
+            let keep = inner.quarantine.is_some();
+            inner.registrations.retire(keep)
+        };
         let wakers = inner.wakers.take();
         drop(inner);
         drop(spent);

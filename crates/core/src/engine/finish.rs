@@ -339,7 +339,7 @@ impl ScopeCell {
             inner.runner = None;
             let wakers = inner.wakers.take();
             // The last late execution of a finished scope: its hooks have had their last run.
-            let spent = inner.is_over().then(|| inner.registrations.retire(false));
+            let spent = inner.is_over().then(|| inner.registrations.retire(true));
             drop(inner);
             drop(spent);
             wake_each(wakers);

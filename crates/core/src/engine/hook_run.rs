@@ -68,7 +68,7 @@ impl HookRun {
 
     /// Ready for its next run, if there is one.
     fn put_back(&self, body: HookBody) {
-        let spent = self.context.scope.inner.lock().registrations.at_mut(self.place).put_back(body);
+        let spent = self.context.scope.inner.lock().registrations.put_back(self.place, body);
         if spent.is_some() {
             // The scope has finished without it. What it captured is dropped without the lock (L15).
             quietly(|| drop(spent));

@@ -68,6 +68,7 @@ impl Registrations {
     }
 
     /// Accepts a hook. Returns its place.
+    #[inline]
     pub(crate) fn push(&mut self, id: HookId, hook: Hook) -> usize {
         let place = self.all.len();
         match hook.period {
@@ -146,17 +147,31 @@ impl Registrations {
         self.all.iter().enumerate().map(|(place, registration)| registration.report(figures(place))).collect()
     }
 
-    /// No hook runs any more, but execution hooks where `late` executions are still to come. The bodies come back, to
-    /// be dropped without the lock.
+    /// The hook at `place` is ready for its next run. The body comes back if there is none.
     #[must_use = "dropped where no lock is held"]
-    pub(crate) fn retire(&mut self, late: bool) -> SpentBodies {
-        let spent =
-            self.all.iter_mut().filter(|registration| !late || registration.period != Period::Execution);
-        let bodies = spent.filter_map(Registration::retire).collect();
-        if !late {
-            self.execution.clear();
+    pub(crate) fn put_back(&mut self, place: usize, body: HookBody) -> Option<HookBody> {
+        match self.all.get_mut(place) {
+            Some(registration) => registration.put_back(body),
+            None => Some(body),
         }
-        SpentBodies(bodies)
+    }
+
+    /// No hook runs any more. With `keep` somebody still asks for labels: the hooks stay, without what they captured.
+    /// What goes comes back, to be dropped without the lock.
+    #[must_use = "dropped where no lock is held"]
+    pub(crate) fn retire(&mut self, keep: bool) -> SpentHooks {
+        self.execution.clear();
+        if keep {
+            return SpentHooks::bodies(self.all.iter_mut());
+        }
+        SpentHooks { all: std::mem::take(&mut self.all), bodies: Vec::new() }
+    }
+
+    /// No hook runs any more but those of late executions.
+    #[must_use = "dropped where no lock is held"]
+    pub(crate) fn retire_all_but_execution_hooks(&mut self) -> SpentHooks {
+        let others = self.all.iter_mut().filter(|registration| registration.period != Period::Execution);
+        SpentHooks::bodies(others)
     }
 }
 
@@ -183,8 +198,7 @@ impl Registration {
     }
 
     /// A run is over that did not use the body up. It comes back if there are no more runs.
-    #[must_use = "dropped where no lock is held"]
-    pub(crate) fn put_back(&mut self, body: HookBody) -> Option<HookBody> {
+    fn put_back(&mut self, body: HookBody) -> Option<HookBody> {
         if matches!(self.body, Body::Retired) {
             return Some(body);
         }
@@ -214,13 +228,23 @@ impl Registration {
     }
 }
 
-/// Bodies of hooks that have had their last run: what they captured goes now, not with the report. Dropped with no lock
-/// held; a destructor that panics stops no other.
-pub(crate) struct SpentBodies(Vec<HookBody>);
+/// Hooks that have had their last run: what they captured goes now, not with the report. Dropped with no lock held; a
+/// destructor that panics stops no other.
+pub(crate) struct SpentHooks {
+    all: SmallVec<[Registration; 1]>,
+    bodies: Vec<HookBody>,
+}
 
-impl Drop for SpentBodies {
+impl SpentHooks {
+    fn bodies<'a>(hooks: impl Iterator<Item = &'a mut Registration>) -> Self {
+        SpentHooks { all: SmallVec::new(), bodies: hooks.filter_map(Registration::retire).collect() }
+    }
+}
+
+impl Drop for SpentHooks {
     fn drop(&mut self) {
-        for body in self.0.drain(..) {
+        let own = self.all.iter_mut().filter_map(Registration::retire);
+        for body in own.chain(self.bodies.drain(..)) {
             quietly(|| drop(body));
         }
     }
@@ -241,11 +265,13 @@ mod tests {
         let place = hooks.push(HookId(1), each("hook"));
         let body = hooks.at_mut(place).take_body().unwrap();
         assert!(hooks.at_mut(place).take_body().is_none(), "a run has it");
-        assert!(hooks.at_mut(place).put_back(body).is_none());
+        assert!(hooks.put_back(place, body).is_none());
         let body = hooks.at_mut(place).take_body().unwrap();
-        drop(hooks.retire(false));
-        assert!(hooks.at_mut(place).put_back(body).is_some(), "there are no more runs");
+        drop(hooks.retire(true));
+        let body = hooks.put_back(place, body).expect("there are no more runs");
         assert!(hooks.at_mut(place).take_body().is_none());
+        drop(hooks.retire(false));
+        assert!(hooks.put_back(place, body).is_some() && hooks.report().is_empty());
         assert_eq!(hooks.execution_hooks(), 0);
     }
 
@@ -254,7 +280,7 @@ mod tests {
         let mut hooks = Registrations::default();
         let once = hooks.push(HookId(1), hook::once("once", |_| Ok(())));
         let each = hooks.push(HookId(2), each("each"));
-        drop(hooks.retire(true));
+        drop(hooks.retire_all_but_execution_hooks());
         assert!(hooks.at_mut(once).take_body().is_none());
         assert!(hooks.at_mut(each).take_body().is_some());
         assert_eq!((hooks.execution_hooks(), hooks.execution_hook(0)), (1, each));

@@ -195,12 +195,18 @@ impl ScopeCell {
 
     /// Locks the scope for a new entry, or for an execution; refuses once it finishes, except from inside its hooks
     /// (L10).
+    #[inline]
     pub(crate) fn lock_for_entry(self: &Arc<Self>) -> Result<MutexGuard<'_, ScopeInner>, Error> {
         let inner = self.inner.lock();
         if inner.phase == Phase::Open {
             return Ok(inner);
         }
         drop(inner);
+        self.lock_while_finishing()
+    }
+
+    #[cold]
+    fn lock_while_finishing(self: &Arc<Self>) -> Result<MutexGuard<'_, ScopeInner>, Error> {
         // Asked without the lock: it looks at other scopes.
         let inside = frames::inside_hook_under(self);
         let inner = self.inner.lock();

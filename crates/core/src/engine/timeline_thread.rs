@@ -219,7 +219,7 @@ impl Engine {
                 continue;
             }
             if targets.is_empty() {
-                let rested = short_rests < SHORT_RESTS;
+                let rested = (0..SHORT_RESTS).contains(&short_rests);
                 let soon = rested.then(|| Instant::now() + SHORT_REST);
                 thread.set_rest(if rested { Rest::Short } else { Rest::Long });
                 short_rests += 1;
@@ -234,8 +234,9 @@ impl Engine {
             let queues = targets.iter().fold(0, |bits, target| bits | Rest::bit_of(target.queue));
             thread.set_rest(Rest::OnDevice(queues));
             drop(signal);
-            let timeout = next.map(|at| at.saturating_duration_since(Instant::now()));
-            self.wait_device(&targets, timeout);
+            // With a time, so that it can be told.
+            let left = next.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+            self.wait_device(&targets, Some(left));
         }
     }
 

@@ -143,9 +143,10 @@ impl Engine {
             parker.park(deadline);
             return;
         }
-        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        // With a time, so that it can be unparked.
+        let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         if parker.enter_device() {
-            self.wait_device(&targets, timeout);
+            self.wait_device(&targets, Some(left));
             parker.leave_device();
         }
         self.retire_and_queue_hooks();
