@@ -3,7 +3,7 @@
 use shuttle::sync::Mutex;
 use shuttle::thread;
 use std::sync::Arc;
-use tenure_core::{Manager, ManagerOptions, Tensor};
+use tenure_core::{ManagedScope, Manager, ManagerOptions, Tensor};
 
 use super::explore;
 use super::support::Device;
@@ -136,6 +136,34 @@ fn last_handles_against_destroy_against_making() {
         let memory = manager.memory();
         assert_eq!((memory.tensors, memory.live.bytes), (1, BYTES));
         drop(made);
+        assert!(manager.close().unwrap().is_clean());
+        let (allocated, freed) = device.balance();
+        assert_eq!(allocated, freed);
+    });
+}
+
+/// The last handle of a scope's tensor goes while the scope finishes, and another scope makes one like it: the tensor is the
+/// one scope's or the other's, and never both's.
+#[test]
+fn last_handle_against_finish_against_another_scope() {
+    explore(|| {
+        let device = Device::default();
+        let manager = Manager::open_with(device.backend(), ManagerOptions::default()).unwrap();
+        let make = |scope: &ManagedScope| scope.tensor::<u8>(BYTES).unwrap();
+        let first = manager.scope("first").unwrap();
+        let tensor = make(&first);
+        let id = tensor.id();
+        let second = manager.scope("second").unwrap();
+        let dropping = thread::spawn(move || drop(tensor));
+        let finishing = thread::spawn(move || first.finish_blocking().unwrap());
+        let made = make(&second);
+        assert!(made.id() != id);
+        dropping.join().unwrap();
+        assert!(finishing.join().unwrap().released_tensors <= 1);
+        assert!(made.is_live());
+        assert_eq!((second.live_bytes(), manager.memory().tensors), (BYTES, 1));
+        assert_eq!(second.finish_blocking().unwrap().released_tensors, 1);
+        assert!(!made.is_live());
         assert!(manager.close().unwrap().is_clean());
         let (allocated, freed) = device.balance();
         assert_eq!(allocated, freed);

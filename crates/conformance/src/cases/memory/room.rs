@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_core::{BackendErrorKind, Error, ManagedScope, Manager, hook, op};
 
 use crate::bed::{Bed, Rig};
-use crate::cases::ownership::support::{MIB, assert_given_back, given_back, mebibytes, settled, untrimmed};
+use crate::cases::ownership::support::{MIB, assert_given_back, settled, untrimmed};
 use crate::instrument::CallKind;
 
 /// What an evaluation asks the driver for, in that order.
@@ -35,7 +35,7 @@ pub(super) fn a_recording_finds_room(bed: &Bed) {
         let Rig { manager, probe } = bed.open_with(untrimmed());
         let (scope, runs) = counting(&manager);
         let tensor = scope.tensor_from("data", &[1_u32; 64]).unwrap();
-        let held = mebibytes(&manager);
+        let held = manager.memory().reserved;
         drop(manager.tensor::<u8>(4 * MIB).unwrap());
         probe.fail_nth(call, 1, BackendErrorKind::OutOfMemory);
         let sequence = scope.named("fill").unwrap();
@@ -45,12 +45,12 @@ pub(super) fn a_recording_finds_room(bed: &Bed) {
         assert_eq!(tensor.read().unwrap(), [6; 64]);
         let memory = settled(&manager);
         assert_eq!((memory.retries, memory.trims, memory.failed_allocations), (1, 1, 0), "{call}");
-        assert_eq!(mebibytes(&manager), held, "{call}: the cache went back");
+        assert_eq!(memory.reserved, held, "{call}: the cache went back");
         assert!(manager.take_errors().is_empty());
         assert_eq!(scope.finish_blocking().unwrap().executions, 1, "{call}");
         assert_eq!(runs.load(Ordering::SeqCst), 1, "{call}");
         drop(tensor);
-        given_back(&manager);
+        assert_given_back(&manager);
     }
 }
 

@@ -4,13 +4,14 @@
 //! here: interleavings one by one, which are modelled in core's own tests, and cancelling (`cancellation/`).
 
 mod racing;
+mod random;
 mod scopes;
 mod working;
 
 use super::hooks::support::{count, joined};
 use crate::case::Case;
 
-const PARTS: &[&[Case]] = &[working::CASES, racing::CASES, scopes::CASES];
+const PARTS: &[&[Case]] = &[working::CASES, racing::CASES, scopes::CASES, random::CASES];
 
 const COUNT: usize = count(PARTS);
 
