@@ -5,13 +5,17 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use support::Device;
-use tenure_core::{ManagedScope, Manager, ManagerOptions, Tensor, TrimPolicy, hook, op};
+use tenure_core::{
+    AnyTensor, Element, Error, ManagedScope, Manager, ManagerOptions, Tensor, TensorOptions, TrimPolicy,
+    hook, op,
+};
 
 const BYTES: u64 = 1 << 20;
 
@@ -73,6 +77,76 @@ fn an_idle_tensor_keeps_nothing_of_its_scope() {
     let tensor = make(&scope);
     assert!(tensor.is_live());
     scope.finish_blocking().unwrap();
+    assert!(manager.close().unwrap().is_clean());
+}
+
+/// One line of the program for tensors of every kind.
+fn make_any<T: Element>(
+    manager: &Manager,
+    scope: Option<&ManagedScope>,
+    label: &'static str,
+    shape: &[u64],
+) -> AnyTensor {
+    #[track_caller]
+    fn at_one_place<T: Element>(
+        place: Option<&ManagedScope>,
+        manager: &Manager,
+        options: TensorOptions,
+    ) -> Tensor<T> {
+        match place {
+            None => manager.tensor_with(options),
+            Some(scope) => scope.tensor_with(options),
+        }
+        .unwrap()
+    }
+    let options = TensorOptions::builder().label(label).shape(shape).build();
+    at_one_place::<T>(scope, manager, options).erase()
+}
+
+/// A tensor that is made at the same place as an idle one of the same bytes is what was asked for, not what is there.
+#[test]
+fn one_line_makes_tensors_of_many_kinds() {
+    let device = Device::default();
+    let manager = untrimmed(&device);
+    let scope = manager.scope("s").unwrap();
+    let mut ids = HashSet::new();
+    for round in 0..16_usize {
+        let label = ["a", "b"][round % 2];
+        let shape: &[u64] = [&[4, 256][..], &[256, 4]][round / 2 % 2];
+        let local = round / 4 % 2 == 0;
+        let place = local.then_some(&scope);
+        let make = if round < 8 { make_any::<u32> } else { make_any::<f32> };
+        let made = make(&manager, place, label, shape);
+        assert!(ids.insert(made.id()), "ids are never used again");
+        assert_eq!((made.label(), made.bytes()), (label, 4096));
+        assert_eq!(scope.live_bytes(), if local { 4096 } else { 0 });
+        match round / 8 {
+            0 => assert_eq!(made.cast::<u32>().unwrap().shape(), shape),
+            _ => assert_eq!(made.cast::<f32>().unwrap().shape(), shape),
+        }
+    }
+    scope.finish_blocking().unwrap();
+    assert_eq!(manager.memory().tensors, 0);
+    assert!(manager.close().unwrap().is_clean());
+}
+
+/// L19: a request that the scope refuses takes no idle tensor: no figure changes.
+#[test]
+fn a_refused_request_leaves_the_idle_ones() {
+    let device = Device::default();
+    let manager = untrimmed(&device);
+    let finished = manager.scope("finished").unwrap();
+    finished.finish_blocking().unwrap();
+    let open = manager.scope("open").unwrap();
+    let make = |scope: &ManagedScope| scope.tensor::<u8>(BYTES);
+    drop(make(&open).unwrap());
+    let events = manager.record_events();
+    assert!(matches!(make(&finished), Err(Error::ScopeFinished { .. })));
+    assert!(events.events().is_empty());
+    drop(make(&open).unwrap());
+    let memory = manager.memory();
+    assert_eq!((memory.cache_hits, memory.allocations, memory.peak_live_bytes), (1, 1, BYTES));
+    open.finish_blocking().unwrap();
     assert!(manager.close().unwrap().is_clean());
 }
 
