@@ -150,6 +150,20 @@ fn a_refused_request_leaves_the_idle_ones() {
     assert!(manager.close().unwrap().is_clean());
 }
 
+/// L23: a lost device makes no tensors, also where an idle one is at hand; closing gives it back.
+#[test]
+fn a_lost_device_hands_out_no_idle_tensor() {
+    let device = Device::default();
+    let manager = untrimmed(&device);
+    let make = || manager.tensor::<u8>(BYTES);
+    drop(make().unwrap());
+    manager.notify_lost("told by the engine");
+    assert!(matches!(make(), Err(Error::DeviceLost { .. })));
+    assert_eq!(manager.memory().tensors, 0);
+    assert_eq!(manager.close().unwrap().memory.reserved.bytes, 0);
+    assert_eq!(device.balance(), (1, 1));
+}
+
 /// L4: a manager whose last handle is in such an error closes.
 #[test]
 fn an_idle_tensor_keeps_no_manager_open() {
