@@ -34,10 +34,11 @@ fn bytes_of(shape: &[u64], element_bytes: u64) -> Option<u64> {
 
 impl TensorCell {
     /// Whether a request asks for a tensor that is like this one in all but its id.
+    #[inline]
     fn is_like(&self, request: &TensorRequest, scope: Option<&Arc<ScopeCell>>) -> bool {
         std::ptr::eq(self.site, request.site)
             && self.element.id == request.element.id
-            && self.shape == request.shape
+            && self.shape.iter().eq(&request.shape)
             && self.was_local == scope.is_some()
             && self.label == request.label
     }
@@ -156,6 +157,7 @@ impl Engine {
     }
 
     /// Tells of a tensor that now lives, and makes it the scope's.
+    #[inline]
     fn begin_life(
         self: &Arc<Self>,
         handle: Arc<TensorHandle>,
@@ -216,6 +218,7 @@ impl Engine {
 
     /// The books in which a tensor that nobody else has may be kept, and the scope that was its owner, to be dropped without
     /// their lock; none if something is in the way.
+    #[inline]
     fn prepare_keeping(&self, handle: &Arc<TensorHandle>) -> Option<(OpenBooks, Option<Arc<ScopeCell>>)> {
         let cell = &handle.cell;
         if !cell.forget_uses(self) {

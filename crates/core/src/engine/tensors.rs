@@ -200,6 +200,7 @@ impl TensorCell {
     }
 
     /// Begins another life. Nobody else has the tensor.
+    #[inline]
     pub(super) fn renew(&self, id: u64, scope: Option<&Arc<ScopeCell>>) {
         self.id.store(id, Ordering::Relaxed);
         if let Some(scope) = scope {
@@ -208,6 +209,7 @@ impl TensorCell {
     }
 
     /// Forgets what has used the tensor, if the device has finished with all of it. Nobody else has the tensor.
+    #[inline]
     pub(super) fn forget_uses(&self, engine: &Engine) -> bool {
         if self.was_used.load(Ordering::Relaxed) {
             let mut state = self.state.lock();
