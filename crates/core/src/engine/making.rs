@@ -95,10 +95,12 @@ impl Engine {
                     return None;
                 }
                 let handle = self.shards.reuse_exactly(number, rounded, fits, &mut self.pool.lock())?;
-                return Some(self.renew(handle, scope));
+                handle.cell.renew(scope);
+                return Some(handle);
             }
         };
-        Some(self.renew(handle, scope))
+        handle.cell.renew(scope);
+        Some(handle)
     }
 
     /// The bytes of a tensor that may be made now.
@@ -135,25 +137,10 @@ impl Engine {
         scope: Option<&Arc<ScopeCell>>,
     ) -> Result<TensorRef, Error> {
         let number = self.shards.own();
-        let id = self.next_tensor_id();
-        let cell = TensorCell::new(self.clone(), id, number, request, bytes, memory, scope);
+        let cell = TensorCell::new(self.clone(), number, request, bytes, memory, scope);
         let handle = Arc::new(TensorHandle { cell });
-        {
-            let mut books = self.shards.shard(number).open_books();
-            let key = books.add(&handle);
-            handle.cell.set_key(key);
-        }
+        self.shards.shard(number).open_books().add(&handle);
         self.begin_life(handle, scope)
-    }
-
-    fn next_tensor_id(&self) -> u64 {
-        self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// Makes an idle tensor, which nobody else has, another one.
-    fn renew(&self, handle: Arc<TensorHandle>, scope: Option<&Arc<ScopeCell>>) -> Arc<TensorHandle> {
-        handle.cell.renew(self.next_tensor_id(), scope);
-        handle
     }
 
     /// Tells of a tensor that now lives, and makes it the scope's.
