@@ -11,16 +11,23 @@ mod real {
     pub(crate) use std::thread;
     pub(crate) use std::thread_local;
 
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Numbers the threads that ask, from 0.
     pub(crate) fn thread_number() -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local! {
-            static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+            /// Beyond all numbers: none yet. Without a lazy beginning, which each call would ask for.
+            static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
         }
-        // The number is plain data: a destructor of another thread-local still finds it.
-        NUMBER.with(|number| *number)
+        // Plain data: a destructor of another thread-local still finds it.
+        NUMBER.with(|number| {
+            if number.get() == usize::MAX {
+                number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+            }
+            number.get()
+        })
     }
 }
 

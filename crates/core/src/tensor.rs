@@ -34,7 +34,8 @@ pub(crate) fn element_type<T: Element>() -> ElementType {
     ElementType { id: TypeId::of::<T>(), name: std::any::type_name::<T>(), bytes: size_of::<T>() as u64 }
 }
 
-/// Identifies a tensor of one manager, for as long as the manager lives and after. Ids are never reused.
+/// Identifies a tensor of one manager, for as long as the manager lives and after. Ids are never reused. Their order says nothing of
+/// tensors that several threads made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub(crate) u64);
 

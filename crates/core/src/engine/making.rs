@@ -34,10 +34,11 @@ fn bytes_of(shape: &[u64], element_bytes: u64) -> Option<u64> {
 
 impl TensorCell {
     /// Whether a request asks for a tensor that is like this one in all but its id.
+    #[inline]
     fn is_like(&self, request: &TensorRequest, scope: Option<&Arc<ScopeCell>>) -> bool {
         std::ptr::eq(self.site, request.site)
             && self.element.id == request.element.id
-            && self.shape == request.shape
+            && self.shape.iter().eq(&request.shape)
             && self.was_local == scope.is_some()
             && self.label == request.label
     }
@@ -94,10 +95,12 @@ impl Engine {
                     return None;
                 }
                 let handle = self.shards.reuse_exactly(number, rounded, fits, &mut self.pool.lock())?;
-                return Some(self.renew(handle, scope));
+                handle.cell.renew(scope);
+                return Some(handle);
             }
         };
-        Some(self.renew(handle, scope))
+        handle.cell.renew(scope);
+        Some(handle)
     }
 
     /// The bytes of a tensor that may be made now.
@@ -134,28 +137,14 @@ impl Engine {
         scope: Option<&Arc<ScopeCell>>,
     ) -> Result<TensorRef, Error> {
         let number = self.shards.own();
-        let id = self.next_tensor_id();
-        let cell = TensorCell::new(self.clone(), id, number, request, bytes, memory, scope);
+        let cell = TensorCell::new(self.clone(), number, request, bytes, memory, scope);
         let handle = Arc::new(TensorHandle { cell });
-        {
-            let mut books = self.shards.shard(number).open_books();
-            let key = books.add(&handle);
-            handle.cell.set_key(key);
-        }
+        self.shards.shard(number).open_books().add(&handle);
         self.begin_life(handle, scope)
     }
 
-    fn next_tensor_id(&self) -> u64 {
-        self.next_tensor.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// Makes an idle tensor, which nobody else has, another one.
-    fn renew(&self, handle: Arc<TensorHandle>, scope: Option<&Arc<ScopeCell>>) -> Arc<TensorHandle> {
-        handle.cell.renew(self.next_tensor_id(), scope);
-        handle
-    }
-
     /// Tells of a tensor that now lives, and makes it the scope's.
+    #[inline]
     fn begin_life(
         self: &Arc<Self>,
         handle: Arc<TensorHandle>,
@@ -216,6 +205,7 @@ impl Engine {
 
     /// The books in which a tensor that nobody else has may be kept, and the scope that was its owner, to be dropped without
     /// their lock; none if something is in the way.
+    #[inline]
     fn prepare_keeping(&self, handle: &Arc<TensorHandle>) -> Option<(OpenBooks, Option<Arc<ScopeCell>>)> {
         let cell = &handle.cell;
         if !cell.forget_uses(self) {

@@ -108,7 +108,6 @@ pub(crate) struct Engine {
     pub closing: Closing,
     /// The name of every anonymous sequence.
     pub anonymous_name: Arc<str>,
-    pub next_tensor: AtomicU64,
     next_scope: AtomicU64,
     forks: u32,
     lost: AtomicBool,
@@ -167,7 +166,6 @@ impl Engine {
             gate: Gate::default(),
             closing: Closing::default(),
             anonymous_name: "anonymous".into(),
-            next_tensor: AtomicU64::new(0),
             next_scope: AtomicU64::new(0),
             forks: fork::generation(),
             lost: AtomicBool::new(false),

@@ -66,13 +66,22 @@ pub(crate) struct Batch {
     pub left: usize,
 }
 
+/// A tensor that is local to a scope.
+pub(crate) struct Local {
+    /// How many came before it.
+    number: u64,
+    tensor: Weak<TensorHandle>,
+}
+
 pub(crate) struct ScopeInner {
     pub phase: Phase,
     pub cancelled: bool,
     pub stack: Stack,
     pub(super) names: BTreeMap<Arc<str>, Arc<SequenceCell>>,
     pub registrations: Registrations,
-    pub tensors: HashMap<u64, Weak<TensorHandle>>,
+    pub tensors: HashMap<u64, Local>,
+    /// How many tensors were ever local.
+    locals: u64,
     live_bytes: u64,
     pub peak_bytes: u64,
     /// Submitted and not retired.
@@ -111,6 +120,7 @@ impl ScopeInner {
             names: BTreeMap::new(),
             registrations: Registrations::default(),
             tensors: HashMap::new(),
+            locals: 0,
             live_bytes: 0,
             peak_bytes: 0,
             running: 0,
@@ -441,7 +451,9 @@ impl ScopeCell {
     pub(crate) fn adopt_tensor(self: &Arc<Self>, handle: &Arc<TensorHandle>) -> Result<(), Error> {
         let cell = &handle.cell;
         let mut inner = self.lock_for_entry()?;
-        if inner.tensors.insert(cell.id(), Arc::downgrade(handle)).is_none() {
+        inner.locals += 1;
+        let local = Local { number: inner.locals, tensor: Arc::downgrade(handle) };
+        if inner.tensors.insert(cell.id(), local).is_none() {
             inner.live_bytes += cell.bytes;
             inner.peak_bytes = inner.peak_bytes.max(inner.live_bytes);
         }
@@ -477,10 +489,10 @@ impl ScopeCell {
     pub(crate) fn take_tensors(inner: &mut ScopeInner) -> Vec<Arc<TensorHandle>> {
         inner.live_bytes = 0;
         let tensors = std::mem::take(&mut inner.tensors);
-        let mut tensors: Vec<_> = tensors.into_values().filter_map(|tensor| tensor.upgrade()).collect();
-        // Newest first, so that events have one order on every backend (L27).
-        tensors.sort_by_key(|handle| std::cmp::Reverse(handle.cell.id()));
-        tensors
+        let mut locals: Vec<Local> = tensors.into_values().collect();
+        // The one that came last first, so that events have one order on every backend (L27).
+        locals.sort_by_key(|local| std::cmp::Reverse(local.number));
+        locals.iter().filter_map(|local| local.tensor.upgrade()).collect()
     }
 
     /// Where memory goes while a hook of this scope has not come back (L16).

@@ -61,6 +61,10 @@ pub(super) struct Books {
     floor: u64,
     /// Requests that an idle tensor served.
     hits: u64,
+    /// The id of the next tensor that begins to live here. Each shard has ids of its own, as many apart as there are shards: no
+    /// count that threads share.
+    next_id: u64,
+    id_step: u64,
 }
 
 /// A tensor that lives or is idle. One that cannot be upgraded is about to leave.
@@ -93,9 +97,10 @@ impl Shards {
     pub(super) fn new() -> Self {
         let spare = SPARE.try_write().and_then(|mut spare| spare.pop());
         let shards = spare.unwrap_or_else(|| Box::leak(make()));
-        for shard in shards {
+        for (number, shard) in (1..).zip(shards) {
             // The tensors of the manager before held it open until all of them were gone.
-            shard.open_books().books.hits = 0;
+            let mut books = shard.books.lock();
+            (books.hits, books.next_id, books.id_step) = (0, number, shards.len() as u64);
         }
         Shards { shards, used: AtomicUsize::new(0), forks: fork::generation() }
     }
@@ -278,6 +283,7 @@ impl OpenBooks {
         books.hits += 1;
         books.live += 1;
         books.tensors[handle.cell.key()].standing = Standing::Live;
+        handle.cell.set_id(books.take_id());
         self.count_idle(|idle| idle - bytes);
         handle
     }
@@ -309,9 +315,11 @@ impl OpenBooks {
     }
 
     /// Takes in a tensor that begins to live.
-    pub(super) fn add(&mut self, handle: &Arc<TensorHandle>) -> TensorKey {
+    pub(super) fn add(&mut self, handle: &Arc<TensorHandle>) {
         self.books.live += 1;
-        self.books.tensors.insert(Slot { handle: Arc::downgrade(handle), standing: Standing::Live })
+        let slot = Slot { handle: Arc::downgrade(handle), standing: Standing::Live };
+        handle.cell.set_key(self.books.tensors.insert(slot));
+        handle.cell.set_id(self.books.take_id());
     }
 
     /// The tensor's life has ended, and it is not kept.
@@ -319,5 +327,13 @@ impl OpenBooks {
         if self.books.tensors.remove(key).is_some() {
             self.books.live -= 1;
         }
+    }
+}
+
+impl Books {
+    fn take_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += self.id_step;
+        id
     }
 }

@@ -161,7 +161,6 @@ impl TensorCell {
     /// A tensor that lives, in that shard.
     pub(super) fn new(
         engine: Arc<Engine>,
-        id: u64,
         shard: usize,
         request: TensorRequest,
         bytes: u64,
@@ -174,7 +173,7 @@ impl TensorCell {
         };
         TensorCell {
             engine,
-            id: AtomicU64::new(id),
+            id: AtomicU64::new(0),
             label: request.label,
             shape: request.shape,
             element: request.element,
@@ -200,14 +199,15 @@ impl TensorCell {
     }
 
     /// Begins another life. Nobody else has the tensor.
-    pub(super) fn renew(&self, id: u64, scope: Option<&Arc<ScopeCell>>) {
-        self.id.store(id, Ordering::Relaxed);
+    #[inline]
+    pub(super) fn renew(&self, scope: Option<&Arc<ScopeCell>>) {
         if let Some(scope) = scope {
             self.state.lock().owner = Some(scope.clone());
         }
     }
 
     /// Forgets what has used the tensor, if the device has finished with all of it. Nobody else has the tensor.
+    #[inline]
     pub(super) fn forget_uses(&self, engine: &Engine) -> bool {
         if self.was_used.load(Ordering::Relaxed) {
             let mut state = self.state.lock();
@@ -218,6 +218,11 @@ impl TensorCell {
             self.was_used.store(false, Ordering::Relaxed);
         }
         true
+    }
+
+    /// Says which tensor it now is. The caller has the shard's books, and nobody else the tensor.
+    pub(super) fn set_id(&self, id: u64) {
+        self.id.store(id, Ordering::Relaxed);
     }
 
     /// Says where in its shard it is. The caller has the shard's books.

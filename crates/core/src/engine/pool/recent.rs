@@ -59,12 +59,14 @@ impl<T> Recent<T> {
     }
 
     /// Takes out what was found just now.
+    #[inline]
     pub(crate) fn take_found(&mut self, found: Found) -> T {
         self.count -= 1;
         self.places[found.place].items.swap_remove(found.at)
     }
 
     /// Whether something of `bytes` would be kept.
+    #[inline]
     pub(crate) fn has_place(&self, bytes: u64) -> bool {
         self.places[place(bytes)].takes(bytes)
     }
@@ -76,6 +78,7 @@ impl<T> Recent<T> {
     }
 
     /// Keeps something of `bytes`, or hands it back where its place is taken.
+    #[inline]
     pub(crate) fn keep(&mut self, bytes: u64, item: T) -> Option<T> {
         let place = &mut self.places[place(bytes)];
         if !place.takes(bytes) {
