@@ -169,3 +169,23 @@ fn last_handle_against_finish_against_another_scope() {
         assert_eq!(allocated, freed);
     });
 }
+
+/// An idle tensor is taken, and kept again, while the manager closes: closing finds it wherever it is just then.
+#[test]
+fn an_idle_tensor_against_close() {
+    explore(|| {
+        let device = Device::default();
+        let manager = Manager::open_with(device.backend(), ManagerOptions::default()).unwrap();
+        let make = |manager: &Manager| manager.tensor::<u8>(BYTES);
+        drop(make(&manager).unwrap());
+        let closing = {
+            let manager = manager.clone();
+            thread::spawn(move || manager.close().unwrap())
+        };
+        if let Ok(tensor) = make(&manager) {
+            drop(tensor);
+        }
+        assert_eq!(closing.join().unwrap().memory.reserved.bytes, 0);
+        assert_eq!(device.balance(), (1, 1));
+    });
+}
