@@ -359,7 +359,7 @@ impl Timeline {
                 rests = 0;
             } else {
                 state.rest = Rest::Short;
-                self.arrived.wait_for(state, SHORT_REST);
+                _ = self.arrived.wait_until(state, Instant::now() + SHORT_REST);
                 rests = if state.submitted == old { rests + 1 } else { 0 };
             }
             state.rest = Rest::None;
