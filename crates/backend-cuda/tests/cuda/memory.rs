@@ -3,7 +3,7 @@
 //! Not here: memory that is used on two queues (`streams.rs`).
 
 use tenure_backend_cuda::CudaBackend;
-use tenure_core::{BackendErrorKind, Error, QueueId, op};
+use tenure_core::{Error, QueueId, op};
 
 use crate::ffi::{Gate, calls, inject, live, violations};
 use crate::support::{alone, alone_with, increment, manager};
@@ -44,8 +44,7 @@ fn an_allocation_that_fails_once_is_tried_again() {
     });
 }
 
-/// There is no pinned memory to be had while some is kept idle: it goes back first. With none kept the error says so, and the
-/// next attempt works.
+/// There is no pinned memory to be had while some is kept idle: it goes back first. With none kept core tries again (L20).
 #[test]
 fn pinned_memory_that_is_idle_makes_room() {
     alone("memory::pinned_memory_that_is_idle_makes_room", || {
@@ -63,11 +62,6 @@ fn pinned_memory_that_is_idle_makes_room() {
         manager.trim().unwrap();
         assert_eq!(live("host"), 0);
         inject("cuMemHostAlloc", 1, 2);
-        let error = scope.evaluate([upload(3 << 20)]).map(|_| ()).unwrap_err();
-        assert!(
-            matches!(&error, Error::Backend(error) if error.kind == BackendErrorKind::OutOfMemory),
-            "{error}"
-        );
         scope.evaluate([upload(3 << 20)]).unwrap().wait().unwrap();
         assert_eq!(tensor.read().unwrap()[..3 << 20], vec![7; 3 << 20]);
         scope.finish_blocking().unwrap();

@@ -116,6 +116,8 @@ impl Engine {
             }
         }
         self.trim_to(0);
+        // What another thread's trim took before this one's is on its way to the driver.
+        self.wait_for_leaving();
         None
     }
 
@@ -134,8 +136,8 @@ impl Engine {
         {
             let _pass = self.enter()?;
             self.pool.lock().counters.retries += 1;
-            self.wait_for_leaving();
             self.trim_to(0);
+            self.wait_for_leaving();
         }
         attempt()
     }

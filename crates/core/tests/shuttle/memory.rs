@@ -3,7 +3,7 @@
 use shuttle::sync::Mutex;
 use shuttle::thread;
 use std::sync::Arc;
-use tenure_core::{ManagedScope, Manager, ManagerOptions, Tensor};
+use tenure_core::{ManagedScope, Manager, ManagerOptions, Tensor, TrimPolicy};
 
 use super::explore;
 use super::support::Device;
@@ -187,5 +187,25 @@ fn an_idle_tensor_against_close() {
         }
         assert_eq!(closing.join().unwrap().memory.reserved.bytes, 0);
         assert_eq!(device.balance(), (1, 1));
+    });
+}
+
+/// What would make room is on its way to the driver by another thread's trim: the request waits for that (L20).
+#[test]
+fn a_request_against_a_trim_that_makes_its_room() {
+    explore(|| {
+        let device = Device::default();
+        let options = ManagerOptions::builder().budget(3 * BYTES).trim(TrimPolicy::Never).build();
+        let manager = Manager::open_with(device.backend(), options).unwrap();
+        drop(manager.tensor::<u8>(2 * BYTES + 1).unwrap());
+        let trimming = {
+            let manager = manager.clone();
+            thread::spawn(move || _ = manager.trim().unwrap())
+        };
+        drop(make(&manager));
+        trimming.join().unwrap();
+        assert!(manager.close().unwrap().is_clean());
+        let (allocated, freed) = device.balance();
+        assert_eq!(allocated, freed);
     });
 }
