@@ -94,9 +94,7 @@ impl Engine {
                 if !self.is_open() {
                     return None;
                 }
-                let handle = self.shards.reuse_exactly(number, rounded, fits, &mut self.pool.lock())?;
-                handle.cell.renew(scope);
-                return Some(handle);
+                self.shards.reuse_exactly(number, rounded, fits, &mut self.pool.lock())?
             }
         };
         handle.cell.renew(scope);

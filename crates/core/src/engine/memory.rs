@@ -206,11 +206,8 @@ impl Engine {
         if self.is_lost() {
             return None;
         }
-        let aligned = bytes.next_multiple_of(self.capabilities.alignment);
-        let grant = self
-            .queues
-            .iter()
-            .find_map(|queue| queue.take_pending(aligned..=self.sizes.most_in_flight(bytes)))?;
+        let bytes = self.sizes.serving_in_flight(bytes);
+        let grant = self.queues.iter().find_map(|queue| queue.take_pending(&bytes))?;
         let mut pool = self.pool.lock();
         pool.resume(&grant);
         self.shards.note_peak(&mut pool);

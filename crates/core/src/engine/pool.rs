@@ -7,6 +7,7 @@
 mod recent;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use offset_allocator::{Allocation, Allocator};
@@ -86,17 +87,21 @@ impl Sizes {
         fits.unwrap_or(u64::MAX).min(self.max_block_bytes)
     }
 
-    /// Most bytes of memory in use before that a request of `bytes` takes. A larger block is better used than a new one
-    /// made, while at most a fifth of it is padding.
-    pub(crate) fn most(&self, bytes: u64) -> u64 {
+    /// How large memory is that serves a request of `bytes`, if at most `1 / share` of what the request takes is padding besides.
+    fn serving(&self, bytes: u64, share: u64) -> RangeInclusive<u64> {
         let rounded = self.rounded(bytes);
-        if self.is_small(bytes) { rounded } else { rounded.saturating_add(rounded / 4) }
+        let spare = if self.is_small(bytes) { 0 } else { rounded / share };
+        round_up(bytes, self.alignment)..=rounded.saturating_add(spare)
     }
 
-    /// Most bytes of memory that the device still uses: whoever takes it waits for that, so it is to fit well.
-    pub(crate) fn most_in_flight(&self, bytes: u64) -> u64 {
-        let rounded = self.rounded(bytes);
-        if self.is_small(bytes) { rounded } else { rounded.saturating_add(rounded / CLASSES_PER_OCTAVE) }
+    /// How large cached blocks are that serve a request: a larger one is better used than a new one made.
+    fn serving_cached(&self, bytes: u64) -> RangeInclusive<u64> {
+        self.serving(bytes, 4)
+    }
+
+    /// The same of memory that the device still uses: whoever takes it waits for that, so it is to fit well.
+    pub(crate) fn serving_in_flight(&self, bytes: u64) -> RangeInclusive<u64> {
+        self.serving(bytes, CLASSES_PER_OCTAVE)
     }
 
     fn is_small(&self, bytes: u64) -> bool {
@@ -236,18 +241,13 @@ impl Pool {
     }
 
     fn take_settled(&mut self, bytes: u64, rounded: u64) -> Option<Grant> {
-        if self.sizes.is_small(bytes) {
-            return match self.take_slice(rounded) {
-                Some(slice) => Some(slice),
-                None => self.take_whole(rounded, rounded),
-            };
-        }
-        self.take_whole(round_up(bytes, self.sizes.alignment), self.sizes.most(bytes))
+        let slice = if self.sizes.is_small(bytes) { self.take_slice(rounded) } else { None };
+        slice.or_else(|| self.take_whole(self.sizes.serving_cached(bytes)))
     }
 
-    /// The smallest cached whole block of `least` to `most` bytes.
-    fn take_whole(&mut self, least: u64, most: u64) -> Option<Grant> {
-        let (&size, keys) = self.whole.range_mut(least..=most).next()?;
+    /// The smallest cached whole block of so many bytes.
+    fn take_whole(&mut self, bytes: RangeInclusive<u64>) -> Option<Grant> {
+        let (&size, keys) = self.whole.range_mut(bytes).next()?;
         let key = keys.pop().expect("empty size classes are removed");
         if keys.is_empty() {
             self.whole.remove(&size);

@@ -171,6 +171,12 @@ impl ScopeInner {
         }
     }
 
+    fn forget_tensor(&mut self, cell: &TensorCell) {
+        if self.tensors.remove(&cell.id()).is_some() {
+            self.live_bytes -= cell.bytes;
+        }
+    }
+
     /// Execution hooks have to run or to go, and nobody is at it.
     pub(crate) fn has_due_hooks(&self) -> bool {
         (!self.batches.is_empty() || self.is_over()) && self.runner.is_none()
@@ -462,22 +468,17 @@ impl ScopeCell {
 
     /// The tensor has ended or moved away.
     pub(crate) fn forget_tensor(&self, cell: &TensorCell) {
-        let mut inner = self.inner.lock();
-        if inner.tensors.remove(&cell.id()).is_some() {
-            inner.live_bytes -= cell.bytes;
-        }
+        self.inner.lock().forget_tensor(cell);
     }
 
     /// As [`ScopeCell::forget_tensor`], unless a hook that has not come back may still use it (L16). False if so.
     pub(crate) fn forget_unless_quarantined(&self, cell: &TensorCell) -> bool {
         let mut inner = self.inner.lock();
-        if inner.quarantine.is_some() {
-            return false;
+        let free = inner.quarantine.is_none();
+        if free {
+            inner.forget_tensor(cell);
         }
-        if inner.tensors.remove(&cell.id()).is_some() {
-            inner.live_bytes -= cell.bytes;
-        }
-        true
+        free
     }
 
     pub(crate) fn holds_tensor(&self, cell: &TensorCell) -> bool {

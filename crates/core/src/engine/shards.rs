@@ -185,7 +185,7 @@ impl Shards {
         }
     }
 
-    /// As [`Shard::reuse`], with the pool told of a new peak.
+    /// As [`OpenBooks::reuse`], with the pool told of a new peak.
     pub(super) fn reuse_exactly(
         &self,
         number: usize,
@@ -205,8 +205,12 @@ impl Shards {
     /// without the pool's lock.
     pub(super) fn take_memory(&self, bytes: u64, pool: &mut Pool) -> Option<(Grant, Arc<TensorHandle>)> {
         let number = self.own();
-        let handle = self.reuse_exactly(number, bytes, |_| true, pool)?;
-        self.shards[number].open_books().forget(handle.cell.key());
+        let mut all = self.all_books();
+        let open = all.get_mut(number)?;
+        let found = open.books.idle.find(bytes, |_| true)?;
+        let handle = open.take_out(found, bytes);
+        open.books.tensors.remove(handle.cell.key());
+        balance(&mut all, pool);
         Some((handle.cell.take_idle_grant(), handle))
     }
 
@@ -278,14 +282,20 @@ impl OpenBooks {
     /// An idle tensor lives again.
     #[inline]
     fn begin(&mut self, found: Found, bytes: u64) -> Arc<TensorHandle> {
+        let handle = self.take_out(found, bytes);
         let books = &mut *self.books;
-        let handle = books.idle.take_found(found);
-        books.hits += 1;
         books.live += 1;
         books.tensors[handle.cell.key()].standing = Standing::Live;
         handle.cell.set_id(books.take_id());
-        self.count_idle(|idle| idle - bytes);
         handle
+    }
+
+    /// Takes an idle tensor from its place, for a request that it serves.
+    #[inline]
+    fn take_out(&mut self, found: Found, bytes: u64) -> Arc<TensorHandle> {
+        self.books.hits += 1;
+        self.count_idle(|idle| idle - bytes);
+        self.books.idle.take_found(found)
     }
 
     /// Whether the tensor lives, and there is a place for it.

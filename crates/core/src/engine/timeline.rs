@@ -187,7 +187,7 @@ impl Queue {
 
     /// Memory of `bytes` that a tensor has given up and the device still uses, with the point after which it does not: the
     /// one that is free first. What another queue uses too is left alone.
-    pub(super) fn take_pending(&self, bytes: RangeInclusive<u64>) -> Option<Grant> {
+    pub(super) fn take_pending(&self, bytes: &RangeInclusive<u64>) -> Option<Grant> {
         let mut state = self.state.lock();
         let fits = |deferred: &&mut Deferred| {
             let memory = deferred.memory.as_ref();
