@@ -22,6 +22,7 @@ pub mod junit;
 pub mod kernels;
 mod panics;
 pub mod presence;
+mod random;
 pub mod reference;
 pub mod report;
 pub mod runner;

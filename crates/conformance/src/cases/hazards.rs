@@ -10,6 +10,7 @@ use tenure_core::{Download, Kernel, ManagedScope, Manager, Op, ScopeOptions, Ten
 use crate::bed::{Bed, Rig};
 use crate::case::{Case, Requirement};
 use crate::kernels::groups_for;
+use crate::random::Random;
 
 /// The cases of this topic.
 pub const CASES: &[Case] = &[
@@ -264,34 +265,22 @@ fn parts_of_a_tensor(bed: &Bed) {
     manager.close().unwrap();
 }
 
-/// Numbers that are the same in every run: a xorshift generator.
-struct Numbers(u64);
+fn part(random: &mut Random) -> Part {
+    let first = random.index(LEN);
+    Part { tensor: random.index(TENSORS), first, count: 1 + random.index(LEN - first) }
+}
 
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
-
-    fn part(&mut self) -> Part {
-        let first = self.below(LEN);
-        Part { tensor: self.below(TENSORS), first, count: 1 + self.below(LEN - first) }
-    }
-
-    fn step(&mut self) -> Step {
-        let part = self.part();
-        let other = Part { tensor: (part.tensor + 1 + self.below(TENSORS - 1)) % TENSORS, ..part };
-        match self.below(7) {
-            0 => Step::Fill(part, self.below(1000) as u32),
-            1 => Step::Upload(part, self.below(1000) as u32),
-            2 => Step::Copy(part, other),
-            3 => Step::CopyKernel(part, other),
-            4 => Step::Increment(part),
-            5 => Step::Iota(part),
-            _ => Step::Download(part),
-        }
+fn step(random: &mut Random) -> Step {
+    let part = part(random);
+    let other = Part { tensor: (part.tensor + 1 + random.index(TENSORS - 1)) % TENSORS, ..part };
+    match random.below(7) {
+        0 => Step::Fill(part, random.below(1000) as u32),
+        1 => Step::Upload(part, random.below(1000) as u32),
+        2 => Step::Copy(part, other),
+        3 => Step::CopyKernel(part, other),
+        4 => Step::Increment(part),
+        5 => Step::Iota(part),
+        _ => Step::Download(part),
     }
 }
 
@@ -309,13 +298,13 @@ fn run_random_programs(bed: &Bed, seed: u64, times: usize) {
     let Rig { manager, .. } = bed.open();
     let machine = Machine::new(bed, &manager);
     let scopes = scopes(bed, &manager);
-    let mut numbers = Numbers(seed);
+    let mut random = Random::new(seed);
     for _ in 0..40 {
-        let program: Vec<(usize, Vec<Step>)> = (0..=numbers.below(8))
+        let program: Vec<(usize, Vec<Step>)> = (0..=random.index(8))
             .map(|_| {
-                let scope = numbers.below(scopes.len());
-                let count = 1 + numbers.below(8);
-                (scope, (0..count).map(|_| numbers.step()).collect())
+                let scope = random.index(scopes.len());
+                let count = 1 + random.index(8);
+                (scope, (0..count).map(|_| step(&mut random)).collect())
             })
             .collect();
         machine.check_again(&scopes, &program, times);

@@ -6,9 +6,10 @@ use std::sync::mpsc;
 
 use tenure_core::{Error, ManagedScope, Outcome, SequenceState, op};
 
-use super::support::{Count, DRIVER_WORK, Random, assert_given_back, case, settled};
+use super::support::{Count, DRIVER_WORK, assert_given_back, case, settled};
 use crate::bed::{Bed, Rig};
 use crate::case::Case;
+use crate::random::Random;
 
 pub(super) const CASES: &[Case] =
     &[case("field/c05_abort_while_running", &["L16", "L11", "L4"], c05_abort_while_running)];

@@ -6,10 +6,11 @@ use std::collections::VecDeque;
 
 use tenure_core::{Error, Execution, ManagedScope, Manager, ManagerOptions, Outcome, Tensor, hook, op};
 
-use super::support::{Count, MIB, Random, assert_given_back, case, settled, untrimmed};
+use super::support::{Count, MIB, assert_given_back, case, settled, untrimmed};
 use crate::bed::{Bed, Rig};
 use crate::case::{Case, FIRST};
 use crate::instrument::{CallKind, ObjectKind};
+use crate::random::Random;
 
 pub(super) const CASES: &[Case] = &[
     case("field/c24_anonymous_sequences_stay_few", &["L8", "L19"], c24_anonymous_sequences_stay_few),

@@ -92,23 +92,6 @@ impl Order {
     }
 }
 
-/// A small random number generator with a fixed seed (xorshift): cases are the same in every run.
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// A number below `bound`.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
-
 /// The failure that finishing gave.
 #[track_caller]
 pub(super) fn cleanup_failure(result: Result<ScopeReport, Error>) -> Arc<CleanupFailure> {

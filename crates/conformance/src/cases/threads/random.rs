@@ -17,6 +17,7 @@ use crate::bed::{Bed, Rig};
 use crate::case::Case;
 use crate::cases::hooks::support::{Count, MIB, case};
 use crate::instrument::Probe;
+use crate::random::Random;
 use worker::Worker;
 
 pub(super) const CASES: &[Case] = &[case(
@@ -28,22 +29,6 @@ pub(super) const CASES: &[Case] = &[case(
 const THREADS: u64 = 4;
 const STEPS: u64 = 150;
 const ROUNDS: u64 = 6;
-
-/// A generator that is good enough for choices, and the same everywhere (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Self {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % sides
-    }
-}
 
 /// What the threads of one round share.
 struct World {
@@ -102,14 +87,14 @@ fn lives_at_random(bed: &Bed) {
 }
 
 fn one_round(bed: &Bed, seed: u64) {
-    let mut dice = Dice::new(seed);
-    let trim = match dice.roll(4) {
+    let mut random = Random::new(seed);
+    let trim = match random.below(4) {
         0 => TrimPolicy::OnFinish,
         1 => TrimPolicy::EveryExecution,
         2 => TrimPolicy::Watermark { high: 2 * MIB, low: MIB / 2 },
         _ => TrimPolicy::Never,
     };
-    let (closes, tight, threads) = (seed.is_multiple_of(4), dice.roll(3) == 0, !seed.is_multiple_of(5));
+    let (closes, tight, threads) = (seed.is_multiple_of(4), random.below(3) == 0, !seed.is_multiple_of(5));
     let budget = if tight { 2 * MIB } else { 1 << 40 };
     let options = ManagerOptions::builder().trim(trim).budget(budget).threads(threads).build();
     let Rig { manager, probe } = bed.open_with(options);

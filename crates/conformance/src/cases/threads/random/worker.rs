@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tenure_core::{Error, Execution, ManagedScope, Tensor, hook, op};
 
-use super::{Dice, Registered, World};
+use super::{Registered, World};
 use crate::cases::hooks::support::{Count, poll_once};
+use crate::random::Random;
 
 /// What goes round at most.
 const SHARED: usize = 6;
@@ -33,7 +34,7 @@ struct Kept {
 
 pub(super) struct Worker<'a> {
     world: &'a World,
-    dice: Dice,
+    random: Random,
     scopes: Vec<Owned>,
     tensors: Vec<Kept>,
     ended: Vec<Tensor<u32>>,
@@ -43,11 +44,11 @@ pub(super) struct Worker<'a> {
 impl<'a> Worker<'a> {
     pub(super) fn new(world: &'a World, seed: u64) -> Self {
         let (scopes, tensors, ended, executions) = Default::default();
-        Worker { world, dice: Dice::new(seed), scopes, tensors, ended, executions }
+        Worker { world, random: Random::new(seed), scopes, tensors, ended, executions }
     }
 
     pub(super) fn step(&mut self) {
-        match self.dice.roll(30) {
+        match self.random.index(30) {
             0..=6 => self.make(),
             7..=9 => self.drop_a_tensor(),
             10..=14 => self.evaluate(),
@@ -69,8 +70,8 @@ impl<'a> Worker<'a> {
 
     /// By one of several lines of the program, in a scope or not.
     fn make(&mut self) {
-        let len = SIZES[self.dice.roll(SIZES.len())];
-        let (line, place) = (self.dice.roll(2), self.dice.roll(self.scopes.len() + 1));
+        let len = SIZES[self.random.index(SIZES.len())];
+        let (line, place) = (self.random.index(2), self.random.index(self.scopes.len() + 1));
         let (answer, scope) = match self.scopes.get(place) {
             Some(owned) if line == 0 => (owned.scope.tensor(len), Some(owned.scope.id())),
             Some(owned) => (owned.scope.tensor(len), Some(owned.scope.id())),
@@ -86,13 +87,13 @@ impl<'a> Worker<'a> {
     }
 
     fn pick(&mut self) -> Option<usize> {
-        (!self.tensors.is_empty()).then(|| self.dice.roll(self.tensors.len()))
+        (!self.tensors.is_empty()).then(|| self.random.index(self.tensors.len()))
     }
 
     fn drop_a_tensor(&mut self) {
         let Some(at) = self.pick() else { return };
         let kept = self.tensors.swap_remove(at);
-        let clone = (self.dice.roll(2) == 0).then(|| kept.tensor.clone());
+        let clone = (self.random.index(2) == 0).then(|| kept.tensor.clone());
         drop(kept);
         drop(clone);
     }
@@ -103,8 +104,8 @@ impl<'a> Worker<'a> {
             self.open();
         }
         let (Some(at), false) = (self.pick(), self.scopes.is_empty()) else { return };
-        let place = self.dice.roll(self.scopes.len());
-        let value = self.dice.roll(1 << 20) as u32;
+        let place = self.random.index(self.scopes.len());
+        let value = self.random.below(1 << 20) as u32;
         let same = |kept: &&Kept| kept.tensor.len() == self.tensors[at].tensor.len();
         let from = self.tensors.iter().rev().find(same).filter(|kept| kept.tensor != self.tensors[at].tensor);
         let foreign = self.world.shared.lock().last().cloned().filter(|_| value.is_multiple_of(4));
@@ -144,7 +145,7 @@ impl<'a> Worker<'a> {
 
     fn write(&mut self) {
         let Some(at) = self.pick() else { return };
-        let value = self.dice.roll(1 << 20) as u32;
+        let value = self.random.below(1 << 20) as u32;
         let kept = &mut self.tensors[at];
         let data = vec![value; kept.tensor.len() as usize];
         if self.world.expect(kept.tensor.write(&data)).is_some() {
@@ -171,7 +172,7 @@ impl<'a> Worker<'a> {
         if self.ended.is_empty() {
             return;
         }
-        let tensor = self.ended.swap_remove(self.dice.roll(self.ended.len()));
+        let tensor = self.ended.swap_remove(self.random.index(self.ended.len()));
         assert!(!tensor.is_live());
         assert!(matches!(tensor.read(), Err(Error::Stale { .. })));
         tensor.destroy().unwrap();
@@ -195,7 +196,7 @@ impl<'a> Worker<'a> {
         if self.scopes.is_empty() {
             return;
         }
-        let (place, period) = (self.dice.roll(self.scopes.len()), self.dice.roll(3));
+        let (place, period) = (self.random.index(self.scopes.len()), self.random.index(3));
         let owned = &mut self.scopes[place];
         let runs = Count::default();
         let (seen, executions) = (runs.clone(), owned.executions.clone());
@@ -233,7 +234,7 @@ impl<'a> Worker<'a> {
 
     fn wait(&mut self) {
         let Some(execution) = self.executions.pop() else { return };
-        match self.dice.roll(3) {
+        match self.random.index(3) {
             0 => match execution.wait_timeout(Duration::ZERO) {
                 Err(Error::TimedOut { .. }) => self.executions.push(execution),
                 answer => _ = self.world.expect(answer),
@@ -254,7 +255,7 @@ impl<'a> Worker<'a> {
             }
         }
         self.drop_a_tensor();
-        if self.dice.roll(4) == 0 {
+        if self.random.index(4) == 0 {
             self.abandon();
         }
         self.world.probe.release_all();
@@ -262,7 +263,7 @@ impl<'a> Worker<'a> {
 
     fn open(&mut self) {
         let answer = match self.scopes.last() {
-            Some(parent) if self.dice.roll(3) == 0 => parent.scope.scope("child"),
+            Some(parent) if self.random.index(3) == 0 => parent.scope.scope("child"),
             _ => self.world.manager.scope("root"),
         };
         if let Some(scope) = self.world.expect(answer) {
@@ -286,7 +287,7 @@ impl<'a> Worker<'a> {
 
     fn end_a_scope(&mut self) {
         let kept = self.ended.len();
-        match self.dice.roll(4) {
+        match self.random.index(4) {
             0 => return self.abandon(),
             1 => {
                 // L18: the rest goes to the cleanup thread.
